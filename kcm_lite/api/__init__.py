@@ -1,0 +1,1 @@
+"""Kubernetes API objects as frozen, typed values; the ground floor that knows nothing else."""

@@ -1,0 +1,49 @@
+"""Workload objects of the ``apps`` group. See: k8s.io/api ``apps/v1``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kcm_lite.api.core import PodTemplateSpec
+from kcm_lite.api.meta import Condition, LabelSelector, Object, Struct
+
+
+class ReplicaSetSpec(Struct, frozen=True, kw_only=True):
+    """How many pods, which ones, and what they look like."""
+
+    replicas: int | None = None
+    min_ready_seconds: int = 0
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class ReplicaSetStatus(Struct, frozen=True, kw_only=True):
+    """What the controller last saw. ``replicas`` is always written, zero included."""
+
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    terminating_replicas: int | None = None
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class ReplicaSet(Object, frozen=True, kw_only=True):
+    """Keeps so many pods of one template alive."""
+
+    KIND: ClassVar[str] = "ReplicaSet"
+    API_VERSION: ClassVar[str] = "apps/v1"
+
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class ControllerRevision(Object, frozen=True, kw_only=True):
+    """A frozen copy of a workload's template, by which StatefulSets and DaemonSets roll back."""
+
+    KIND: ClassVar[str] = "ControllerRevision"
+    API_VERSION: ClassVar[str] = "apps/v1"
+
+    data: Any = None
+    revision: int = 0

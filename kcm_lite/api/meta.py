@@ -1,0 +1,176 @@
+"""Metadata that every API object carries, and the base classes of all objects.
+
+Objects are frozen and shared: the store, the caches and the handlers hold the same one. A change
+makes a new object with `replace`. See: k8s.io/apimachinery ``pkg/apis/meta/v1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+__all__ = [
+    "Condition",
+    "DeleteOptions",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "ListMeta",
+    "Object",
+    "ObjectMeta",
+    "OpenStruct",
+    "OwnerReference",
+    "Preconditions",
+    "Struct",
+    "Time",
+    "controller_of",
+    "object_key",
+    "replace",
+    "split_key",
+]
+
+Time = datetime
+"""A UTC time. Fields of type ``metav1.Time`` hold whole seconds; MicroTime fields microseconds."""
+
+Strings = Mapping[str, str]
+
+
+class Struct(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
+):
+    """A part of an API object: immutable, camelCase on the wire, defaults left out."""
+
+
+class OpenStruct(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
+):
+    """A part of an API object of which we model only some fields; the others are kept as they are.
+
+    ``extra`` holds the wire fields that this class does not name, so that they survive a round
+    trip and count when two templates are compared.
+    """
+
+    extra: Mapping[str, Any] = {}
+
+
+class OwnerReference(Struct, frozen=True, kw_only=True):
+    """Who owns an object: the garbage collector and the controllers follow it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Struct, frozen=True, kw_only=True):
+    """What every object carries: identity, version, labels, owners, finalizers."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: Strings = {}
+    annotations: Strings = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    managed_fields: tuple[Any, ...] = ()
+    self_link: str = ""
+
+
+class Object(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
+):
+    """An API object. Subclasses name their ``kind`` and ``apiVersion`` as class variables."""
+
+    KIND: ClassVar[str] = ""
+    API_VERSION: ClassVar[str] = ""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ListMeta(Struct, frozen=True, kw_only=True):
+    """The version at which a list was true: a watch continues from it."""
+
+    resource_version: str = ""
+
+
+class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
+    """One expression of a selector: ``key`` In, NotIn, Exists or DoesNotExist ``values``."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True, kw_only=True):
+    """Labels to match; all of it must hold. None matches nothing, an empty one everything."""
+
+    match_labels: Strings = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """One observation of an object's state, as most status types spell it."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: int | None = None
+    last_probe_time: Time | None = None
+    last_update_time: Time | None = None
+    last_heartbeat_time: Time | None = None
+    last_transition_time: Time | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class Preconditions(Struct, frozen=True, kw_only=True):
+    """What must still be true of the object for a delete to go ahead."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(Struct, frozen=True, kw_only=True):
+    """How to delete: after how long, and what becomes of the dependents."""
+
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None  # Background, Foreground or Orphan
+    preconditions: Preconditions | None = None
+
+
+def controller_of(obj: Object) -> OwnerReference | None:
+    """Return the one owner reference that is the managing controller's (``GetControllerOf``)."""
+    for ref in obj.metadata.owner_references:
+        if ref.controller:
+            return ref
+    return None
+
+
+def object_key(obj: Object) -> str:
+    """Return ``namespace/name``, or the bare name of a cluster-scoped object."""
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return (namespace, name) of a key (``SplitMetaNamespaceKey``).
+
+    Raises:
+        ValueError: The key has more than one slash.
+    """
+    parts = key.split("/")
+    if len(parts) == 1:
+        return "", parts[0]
+    if len(parts) == 2:
+        return parts[0], parts[1]
+    raise ValueError(f'unexpected key format: "{key}"')
