@@ -1,0 +1,83 @@
+"""Every vector of upstream's own functions that the project holds, and the replay command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.vectors import OWN, Skip, adapters, difference, files, replay, same, vector_name
+from tests.vectors.__main__ import main
+
+
+@pytest.mark.parametrize("path", list(files(OWN, [])), ids=vector_name)
+def test_vectors(path: Path) -> None:
+    score = replay(path, adapters())
+    assert score.failed == 0, "\n".join([score.line, *score.differences])
+
+
+def test_every_built_function_is_replayed() -> None:
+    replayed = {s.name for s in (replay(p, adapters()) for p in files(OWN, [])) if s.passed}
+    assert replayed == set(adapters()) & {vector_name(p) for p in files(OWN, [])}
+    assert set(adapters()) <= {vector_name(p) for p in files(OWN, [])}
+
+
+def write(directory: Path, name: str, cases: list[dict[str, object]]) -> Path:
+    path = directory / name
+    raw = json.dumps({"function": "f", "cases": cases}).encode()
+    path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    return path
+
+
+def test_replay_counts_passes_failures_crashes_and_skips(tmp_path: Path) -> None:
+    def twice(given: dict[str, int]) -> dict[str, int]:
+        if given["x"] < 0:
+            raise Skip("negative")
+        return {"y": 2 * given["x"], "z": 1 // given["x"]}
+
+    path = write(
+        tmp_path,
+        "twice.json.gz",
+        [
+            {"in": {"x": 1}, "out": {"y": 2, "z": 1}},
+            {"in": {"x": 2}, "out": {"y": 5, "z": 0}},
+            {"in": {"x": 0}, "out": {"y": 0, "z": 0}},
+            {"in": {"x": -1}, "out": None},
+        ],
+    )
+    score = replay(path, {"twice": twice})
+    assert (score.passed, score.failed, dict(score.skipped)) == (1, 2, {"negative": 1})
+    assert score.differences[0] == "case 1: .y: wanted 5, got 4"
+    assert "ZeroDivisionError" in score.differences[1]
+    assert score.line == "twice 1/3 (1 skipped: negative)"
+
+
+def test_a_function_that_is_not_built_is_skipped(tmp_path: Path) -> None:
+    score = replay(write(tmp_path, "later.json", [{"in": {}, "out": 1}]), {})
+    assert score.line == "later skipped: not built yet (1)"
+
+
+def test_true_is_not_one_and_lengths_count() -> None:
+    assert not same(True, 1)
+    assert not same({"a": [1]}, {"a": [1, 2]})
+    assert same([1.0, {"a": None}], [1, {"a": None}])
+    assert difference({"a": 1}, {}) == ".a: wanted 1, got nothing"
+
+
+def test_command_exit_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.vectors.__main__.adapters", lambda: {"id": lambda given: given})
+    write(tmp_path, "id.json", [{"in": {"a": 1}, "out": {"a": 1}}])
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == ["id 1/1", "1 passed, 0 failed"]
+    write(tmp_path, "id.json", [{"in": {"a": 1}, "out": {"a": 2}}])
+    write(tmp_path, "other.json", [{"in": {}, "out": 2}])
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 1 skipped"
+    assert main([str(tmp_path), "--only", "oth*"]) == 0
+    assert capsys.readouterr().out.startswith("other skipped")
+    assert main([str(tmp_path), "--only", "none"]) == 2
+    assert main([str(tmp_path / "absent")]) == 2
