@@ -53,3 +53,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
     object: Object
     resource_version: str
+
+
+class WatchClosed(Exception):
+    """The server ended a watch in good order: watch again from the last version seen."""
