@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from kcm_lite.api.meta import Condition, Object, ObjectMeta, OpenStruct, Strings, Struct, Time
+from kcm_lite.api.meta import Condition, Object, ObjectMeta, OpenStruct, Struct, Time
 
 
 class ContainerPort(OpenStruct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class PodSpec(OpenStruct, frozen=True, kw_only=True):
     active_deadline_seconds: int | None = None
     dns_policy: str = ""
     node_name: str = ""
-    node_selector: Strings = {}
+    node_selector: Mapping[str, str] = {}
     service_account_name: str = ""
     service_account: str = msgspec.field(default="", name="serviceAccount")
     security_context: Mapping[str, Any] | None = None
@@ -175,7 +175,7 @@ class ReplicationControllerSpec(Struct, frozen=True, kw_only=True):
 
     replicas: int | None = None
     min_ready_seconds: int = 0
-    selector: Strings = {}
+    selector: Mapping[str, str] = {}
     template: PodTemplateSpec | None = None
 
 
@@ -337,8 +337,8 @@ class ConfigMap(Object, frozen=True, kw_only=True):
     KIND: ClassVar[str] = "ConfigMap"
     API_VERSION: ClassVar[str] = "v1"
 
-    data: Strings = {}
-    binary_data: Strings = {}
+    data: Mapping[str, str] = {}
+    binary_data: Mapping[str, str] = {}
     immutable: bool | None = None
 
 

@@ -20,6 +20,7 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool = True
     has_status: bool = False  # spec and status are written apart; spec changes raise generation
     has_scale: bool = False
+    fields: tuple[str, ...] = ()  # what a field selector may name besides name and namespace
 
     @property
     def kind(self) -> str:
@@ -42,14 +43,46 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+_POD_FIELDS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_EVENT_FIELDS = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+
 RESOURCES: tuple[Resource, ...] = (
-    Resource(core.Namespace, "namespaces", namespaced=False, has_status=True),
-    Resource(core.Node, "nodes", namespaced=False, has_status=True),
-    Resource(core.Pod, "pods", has_status=True),
-    Resource(core.ReplicationController, "replicationcontrollers", has_status=True, has_scale=True),
+    Resource(
+        core.Namespace, "namespaces", namespaced=False, has_status=True, fields=("status.phase",)
+    ),
+    Resource(core.Node, "nodes", namespaced=False, has_status=True, fields=("spec.unschedulable",)),
+    Resource(core.Pod, "pods", has_status=True, fields=_POD_FIELDS),
+    Resource(
+        core.ReplicationController,
+        "replicationcontrollers",
+        has_status=True,
+        has_scale=True,
+        fields=("status.replicas",),
+    ),
     Resource(core.ResourceQuota, "resourcequotas", has_status=True),
     Resource(core.ConfigMap, "configmaps"),
-    Resource(core.Event, "events"),
+    Resource(core.Event, "events", fields=_EVENT_FIELDS),
     Resource(apps.ReplicaSet, "replicasets", has_status=True, has_scale=True),
     Resource(apps.ControllerRevision, "controllerrevisions"),
 )

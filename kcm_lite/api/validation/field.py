@@ -1,0 +1,88 @@
+"""The causes of an ``Invalid`` answer: a field path, a reason, and a message in upstream's words.
+
+See: k8s.io/apimachinery ``pkg/util/validation/field``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kcm_lite.api.errors import Cause
+from kcm_lite.api.golang import quote, to_json
+
+Causes = list[Cause]
+"""What a validation function returns: everything that is wrong, in upstream's order."""
+
+
+def show(value: Any) -> str:
+    """Return a bad value as a message shows it: strings quoted, the rest as JSON."""
+    if isinstance(value, str):
+        return quote(value)
+    return to_json(value)
+
+
+def _cause(path: str, reason: str, body: str, detail: str) -> Cause:
+    message = f"{body}: {detail}" if detail else body
+    return Cause(reason=reason, message=message, field=path)
+
+
+def required(path: str, detail: str = "") -> Cause:
+    """A value is missing."""
+    return _cause(path, "FieldValueRequired", "Required value", detail)
+
+
+def invalid(path: str, value: Any, detail: str = "") -> Cause:
+    """A value is malformed or out of bounds."""
+    return _cause(path, "FieldValueInvalid", f"Invalid value: {show(value)}", detail)
+
+
+def duplicate(path: str, value: Any) -> Cause:
+    """A value that must be unique occurs twice."""
+    return _cause(path, "FieldValueDuplicate", f"Duplicate value: {show(value)}", "")
+
+
+def not_found(path: str, value: Any) -> Cause:
+    """A value refers to something that does not exist."""
+    return _cause(path, "FieldValueNotFound", f"Not found: {show(value)}", "")
+
+
+def not_supported(path: str, value: Any, supported: Iterable[str] = ()) -> Cause:
+    """A value is not one of those allowed; upstream prints these sorted."""
+    names = ", ".join(quote(name) for name in supported)
+    detail = f"supported values: {names}" if names else ""
+    return _cause(path, "FieldValueNotSupported", f"Unsupported value: {show(value)}", detail)
+
+
+def forbidden(path: str, detail: str) -> Cause:
+    """A well-formed value that is not allowed here."""
+    return _cause(path, "FieldValueForbidden", "Forbidden", detail)
+
+
+def too_long(path: str, limit: int) -> Cause:
+    """A value has too many bytes; the message leaves it out."""
+    unit = "byte" if limit == 1 else "bytes"
+    return _cause(path, "FieldValueTooLong", "Too long", f"may not be more than {limit} {unit}")
+
+
+def too_many(path: str, count: int, limit: int) -> Cause:
+    """A list has too many items."""
+    unit = "item" if limit == 1 else "items"
+    detail = f"must have at most {limit} {unit}"
+    return _cause(path, "FieldValueTooMany", f"Too many: {count}", detail)
+
+
+def type_invalid(path: str, value: Any, detail: str) -> Cause:
+    """A value has the wrong type."""
+    return _cause(path, "FieldValueTypeInvalid", f"Invalid value: {show(value)}", detail)
+
+
+def text_of(cause: Cause) -> str:
+    """Return a cause in one line: ``spec.replicas: Invalid value: -1: ...``."""
+    return f"{cause.field}: {cause.message}"
+
+
+def aggregate(causes: Iterable[Cause]) -> str:
+    """Return several causes as one text, repeated ones once, in brackets if more than one."""
+    texts = list(dict.fromkeys(text_of(cause) for cause in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
