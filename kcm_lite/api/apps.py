@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kcm_lite.api.core import PodTemplateSpec
-from kcm_lite.api.meta import Condition, LabelSelector, Object, Struct
+from kcm_lite.api.meta import Condition, Int32, LabelSelector, Object, Struct
 
 
 class ReplicaSetSpec(Struct, frozen=True, kw_only=True):
     """How many pods, which ones, and what they look like."""
 
-    replicas: int | None = None
-    min_ready_seconds: int = 0
+    replicas: Int32 | None = None
+    min_ready_seconds: Int32 = 0
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -20,11 +20,13 @@ class ReplicaSetSpec(Struct, frozen=True, kw_only=True):
 class ReplicaSetStatus(Struct, frozen=True, kw_only=True):
     """What the controller last saw. ``replicas`` is always written, zero included."""
 
-    replicas: int = 0
-    fully_labeled_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    terminating_replicas: int | None = None
+    KEPT: ClassVar[tuple[str, ...]] = ("replicas",)
+
+    replicas: Int32 = 0
+    fully_labeled_replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    terminating_replicas: Int32 | None = None
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
@@ -44,6 +46,8 @@ class ControllerRevision(Object, frozen=True, kw_only=True):
 
     KIND: ClassVar[str] = "ControllerRevision"
     API_VERSION: ClassVar[str] = "apps/v1"
+
+    KEPT: ClassVar[tuple[str, ...]] = ("revision",)
 
     data: Any = None
     revision: int = 0

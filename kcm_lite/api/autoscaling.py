@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kcm_lite.api.meta import Object, Struct
+from kcm_lite.api.meta import Int32, Object, Struct
 
 
 class ScaleSpec(Struct, frozen=True, kw_only=True):
     """The wanted number of replicas."""
 
-    replicas: int = 0
+    replicas: Int32 = 0
 
 
 class ScaleStatus(Struct, frozen=True, kw_only=True):
     """The observed number, and a selector in string form that finds the pods."""
 
-    replicas: int = 0
+    KEPT: ClassVar[tuple[str, ...]] = ("replicas",)
+
+    replicas: Int32 = 0
     selector: str = ""
 
 

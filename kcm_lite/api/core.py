@@ -11,15 +11,27 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from kcm_lite.api.meta import Condition, Object, ObjectMeta, OpenStruct, Struct, Time
+from kcm_lite.api.meta import (
+    Condition,
+    Int32,
+    MicroTime,
+    Object,
+    ObjectMeta,
+    OpenStruct,
+    QuantityText,
+    Struct,
+    Time,
+)
 
 
 class ContainerPort(OpenStruct, frozen=True, kw_only=True):
     """A port that a container listens on."""
 
+    KEPT: ClassVar[tuple[str, ...]] = ("container_port",)
+
     name: str = ""
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     protocol: str = ""
     host_ip: str = msgspec.field(default="", name="hostIP")
 
@@ -27,12 +39,14 @@ class ContainerPort(OpenStruct, frozen=True, kw_only=True):
 class ResourceRequirements(OpenStruct, frozen=True, kw_only=True):
     """What a container asks for and may use; values are quantities."""
 
-    limits: Mapping[str, str | int | float] = {}
-    requests: Mapping[str, str | int | float] = {}
+    limits: Mapping[str, QuantityText] = {}
+    requests: Mapping[str, QuantityText] = {}
 
 
 class Container(OpenStruct, frozen=True, kw_only=True):
     """A container of a pod."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("name",)
 
     name: str = ""
     image: str = ""
@@ -78,7 +92,7 @@ class PodSpec(OpenStruct, frozen=True, kw_only=True):
     enable_service_links: bool | None = None
     readiness_gates: tuple[Mapping[str, Any], ...] = ()
     scheduling_gates: tuple[Mapping[str, Any], ...] = ()
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: str | None = None
 
 
@@ -91,8 +105,10 @@ class ContainerStateRunning(Struct, frozen=True, kw_only=True):
 class ContainerStateTerminated(Struct, frozen=True, kw_only=True):
     """How and when a container ended."""
 
-    exit_code: int = 0
-    signal: int = 0
+    KEPT: ClassVar[tuple[str, ...]] = ("exit_code",)
+
+    exit_code: Int32 = 0
+    signal: Int32 = 0
     reason: str = ""
     message: str = ""
     started_at: Time | None = None
@@ -111,11 +127,13 @@ class ContainerState(Struct, frozen=True, kw_only=True):
 class ContainerStatus(OpenStruct, frozen=True, kw_only=True):
     """What the kubelet reports about a container."""
 
+    KEPT: ClassVar[tuple[str, ...]] = ("name", "ready", "restart_count", "image", "image_id")
+
     name: str = ""
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     ready: bool = False
-    restart_count: int = 0
+    restart_count: Int32 = 0
     image: str = ""
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str = msgspec.field(default="", name="containerID")
@@ -125,11 +143,15 @@ class ContainerStatus(OpenStruct, frozen=True, kw_only=True):
 class PodIP(Struct, frozen=True, kw_only=True):
     """An address of a pod."""
 
+    KEPT: ClassVar[tuple[str, ...]] = ("ip",)
+
     ip: str = ""
 
 
 class HostIP(Struct, frozen=True, kw_only=True):
     """An address of a pod's node."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("ip",)
 
     ip: str = ""
 
@@ -173,8 +195,8 @@ class PodTemplateSpec(Struct, frozen=True, kw_only=True):
 class ReplicationControllerSpec(Struct, frozen=True, kw_only=True):
     """How many pods, which ones, and what they look like."""
 
-    replicas: int | None = None
-    min_ready_seconds: int = 0
+    replicas: Int32 | None = None
+    min_ready_seconds: Int32 = 0
     selector: Mapping[str, str] = {}
     template: PodTemplateSpec | None = None
 
@@ -182,10 +204,12 @@ class ReplicationControllerSpec(Struct, frozen=True, kw_only=True):
 class ReplicationControllerStatus(Struct, frozen=True, kw_only=True):
     """What the controller last saw."""
 
-    replicas: int = 0
-    fully_labeled_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
+    KEPT: ClassVar[tuple[str, ...]] = ("replicas",)
+
+    replicas: Int32 = 0
+    fully_labeled_replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
@@ -203,6 +227,8 @@ class ReplicationController(Object, frozen=True, kw_only=True):
 class Taint(Struct, frozen=True, kw_only=True):
     """A mark on a node that keeps pods away unless they tolerate it."""
 
+    KEPT: ClassVar[tuple[str, ...]] = ("key", "effect")
+
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -219,8 +245,8 @@ class NodeSpec(OpenStruct, frozen=True, kw_only=True):
 class NodeStatus(OpenStruct, frozen=True, kw_only=True):
     """What a node has and how it is."""
 
-    capacity: Mapping[str, str | int | float] = {}
-    allocatable: Mapping[str, str | int | float] = {}
+    capacity: Mapping[str, QuantityText] = {}
+    allocatable: Mapping[str, QuantityText] = {}
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
 
@@ -280,12 +306,14 @@ class EventSource(Struct, frozen=True, kw_only=True):
 class EventSeries(Struct, frozen=True, kw_only=True):
     """How often an event was seen again."""
 
-    count: int = 0
-    last_observed_time: Time | None = None
+    count: Int32 = 0
+    last_observed_time: MicroTime | None = None
 
 
 class Event(Object, frozen=True, kw_only=True):
     """Something that happened to an object, told to people (``kubectl describe``)."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("reporting_component", "reporting_instance")
 
     KIND: ClassVar[str] = "Event"
     API_VERSION: ClassVar[str] = "v1"
@@ -296,9 +324,9 @@ class Event(Object, frozen=True, kw_only=True):
     source: EventSource = EventSource()
     first_timestamp: Time | None = None
     last_timestamp: Time | None = None
-    count: int = 0
+    count: Int32 = 0
     type: str = ""
-    event_time: Time | None = None
+    event_time: MicroTime | None = None
     series: EventSeries | None = None
     action: str = ""
     related: ObjectReference | None = None
@@ -309,7 +337,7 @@ class Event(Object, frozen=True, kw_only=True):
 class ResourceQuotaSpec(Struct, frozen=True, kw_only=True):
     """How much of each resource a namespace may use; values are quantities."""
 
-    hard: Mapping[str, str | int | float] = {}
+    hard: Mapping[str, QuantityText] = {}
     scopes: tuple[str, ...] = ()
     scope_selector: Mapping[str, Any] | None = None
 
@@ -317,8 +345,8 @@ class ResourceQuotaSpec(Struct, frozen=True, kw_only=True):
 class ResourceQuotaStatus(Struct, frozen=True, kw_only=True):
     """What is allowed and what is used."""
 
-    hard: Mapping[str, str | int | float] = {}
-    used: Mapping[str, str | int | float] = {}
+    hard: Mapping[str, QuantityText] = {}
+    used: Mapping[str, QuantityText] = {}
 
 
 class ResourceQuota(Object, frozen=True, kw_only=True):

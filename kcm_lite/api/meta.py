@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -16,14 +16,18 @@ from msgspec.structs import replace
 __all__ = [
     "Condition",
     "DeleteOptions",
+    "Int32",
     "LabelSelector",
     "LabelSelectorRequirement",
     "ListMeta",
+    "MicroTime",
     "Object",
     "ObjectMeta",
     "OpenStruct",
     "OwnerReference",
     "Preconditions",
+    "QuantityText",
+    "Strings",
     "Struct",
     "Time",
     "controller_of",
@@ -33,15 +37,31 @@ __all__ = [
 ]
 
 Time = datetime
-"""A UTC time. Fields of type ``metav1.Time`` hold whole seconds; MicroTime fields microseconds."""
+"""A UTC time in whole seconds, as ``metav1.Time`` has on the wire."""
+
+MICROSECONDS, QUANTITY = "micro", "quantity"  # marks that the decoder and encoder look for
+
+MicroTime = Annotated[datetime, MICROSECONDS]
+"""A UTC time in microseconds."""
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""A number that Go keeps in 32 bits: a larger one is refused when it is read."""
 
 Strings = Mapping[str, str]
+
+QuantityText = Annotated[str | int | float, QUANTITY]
+"""An amount of a resource; reading it makes it canonical text."""
 
 
 class Struct(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
 ):
-    """A part of an API object: immutable, camelCase on the wire, defaults left out."""
+    """A part of an API object: immutable, camelCase on the wire, defaults left out.
+
+    ``KEPT`` names the fields that the API writes even when they are zero.
+    """
+
+    KEPT: ClassVar[tuple[str, ...]] = ()
 
 
 class OpenStruct(
@@ -58,6 +78,8 @@ class OpenStruct(
 
 class OwnerReference(Struct, frozen=True, kw_only=True):
     """Who owns an object: the garbage collector and the controllers follow it."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("api_version", "kind", "name", "uid")
 
     api_version: str = ""
     kind: str = ""
@@ -107,6 +129,8 @@ class ListMeta(Struct, frozen=True, kw_only=True):
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
     """One expression of a selector: ``key`` In, NotIn, Exists or DoesNotExist ``values``."""
 
+    KEPT: ClassVar[tuple[str, ...]] = ("key", "operator")
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
@@ -121,6 +145,8 @@ class LabelSelector(Struct, frozen=True, kw_only=True):
 
 class Condition(Struct, frozen=True, kw_only=True):
     """One observation of an object's state, as most status types spell it."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("type", "status")
 
     type: str = ""
     status: str = ""
