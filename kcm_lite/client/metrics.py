@@ -1,0 +1,321 @@
+"""Counters, gauges and histograms in Prometheus' text format; those of queues and of clients."""
+
+# Generated from the notebooks by tangle.py; edit them instead.
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from kcm_lite.clock import Clock
+
+
+# %% book/90_clients_events_metrics.ipynb#1bcabe89
+class Counter:
+    """A number that only grows."""
+
+    TYPE: ClassVar[str] = "counter"
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def inc(self, amount: float = 1.0) -> None:
+        """Add ``amount``.
+
+        Raises:
+            ValueError: It is negative.
+        """
+        if amount < 0:
+            raise ValueError("a counter cannot decrease")
+        self.value += amount
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        """Yield (suffix of the name, extra label, value)."""
+        yield "", "", self.value
+
+
+class Gauge:
+    """A number that goes up and down."""
+
+    TYPE: ClassVar[str] = "gauge"
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def set(self, value: float) -> None:
+        """Set it."""
+        self.value = value
+
+    def inc(self, amount: float = 1.0) -> None:
+        """Add ``amount``, which may be negative."""
+        self.value += amount
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        """Yield (suffix of the name, extra label, value)."""
+        yield "", "", self.value
+
+
+# %% book/90_clients_events_metrics.ipynb#9b4cba38
+class Histogram:
+    """How many observations were at most each bound, and their sum.
+
+    Args:
+        bounds: Ascending; everything above the last goes into ``+Inf``.
+    """
+
+    TYPE: ClassVar[str] = "histogram"
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        if list(self.bounds) != sorted(set(self.bounds)):
+            raise ValueError(f"bounds must ascend: {self.bounds}")
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        """Yield (suffix of the name, extra label, value)."""
+        total = 0
+        for bound, number in zip((*self.bounds, inf), self.counts, strict=True):
+            total += number
+            yield "_bucket", f'le="{number_text(bound)}"', total
+        yield "_sum", "", self.sum
+        yield "_count", "", total
+
+
+def exponential_buckets(start: float, factor: float, number: int) -> tuple[float, ...]:
+    """Return ``number`` bounds, each ``factor`` times the one before."""
+    bounds = [start]
+    while len(bounds) < number:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)
+
+
+# %% book/90_clients_events_metrics.ipynb#7d5f403e
+class Metric(Protocol):
+    """A counter, a gauge or a histogram."""
+
+    TYPE: ClassVar[str]
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        """Yield (suffix of the name, extra label, value)."""
+
+
+M = TypeVar("M", bound=Metric)
+
+
+class Family(Generic[M]):
+    """One metric with labels: a counter, gauge or histogram for each choice of label values."""
+
+    def __init__(self, name: str, help: str, labels: Sequence[str], make: Callable[[], M]) -> None:
+        for text in (name, *labels):
+            if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", text):
+                raise ValueError(f"not a metric or label name: {text!r}")
+        self.name, self.help, self.labels = name, help, tuple(labels)
+        self._make = make
+        self.children: dict[tuple[str, ...], M] = {}
+
+    def with_labels(self, *values: str) -> M:
+        """Return the metric with these label values; the first to ask makes it.
+
+        Raises:
+            ValueError: Too few or too many values.
+        """
+        if len(values) != len(self.labels):
+            raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
+        if values not in self.children:
+            self.children[values] = self._make()
+        return self.children[values]
+
+    def expose(self) -> Iterator[str]:
+        """Yield the lines of the text format."""
+        kind = self._make().TYPE
+        yield f"# HELP {self.name} {escape(self.help)}"
+        yield f"# TYPE {self.name} {kind}"
+        for values, child in sorted(self.children.items()):
+            pairs = zip(self.labels, values, strict=True)
+            own = [f'{label}="{quote(text)}"' for label, text in pairs]
+            for suffix, extra, value in child.samples():
+                labels = ",".join([*own, extra] if extra else own)
+                braces = f"{{{labels}}}" if labels else ""
+                yield f"{self.name}{suffix}{braces} {number_text(value)}"
+
+
+# %% book/90_clients_events_metrics.ipynb#9f1f4db4
+def escape(text: str) -> str:
+    """Escape a help text."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def quote(text: str) -> str:
+    """Escape a label value."""
+    return escape(text).replace('"', '\\"')
+
+
+def number_text(value: float) -> str:
+    """Return a number as the text format has it."""
+    if value == inf:
+        return "+Inf"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+class Registry:
+    """All metrics of a process."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Family[Any]] = {}
+
+    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Family[Counter]:
+        """Register a counter.
+
+        Raises:
+            ValueError: The name is taken, or no metric name.
+        """
+        return self._register(Family(name, help, labels, Counter))
+
+    def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> Family[Gauge]:
+        """Register a gauge. Errors as for `counter`."""
+        return self._register(Family(name, help, labels, Gauge))
+
+    def histogram(
+        self, name: str, help: str, labels: Sequence[str] = (), *, bounds: Sequence[float]
+    ) -> Family[Histogram]:
+        """Register a histogram. Errors as for `counter`; bounds must ascend."""
+        Histogram(bounds)
+        return self._register(Family(name, help, labels, lambda: Histogram(bounds)))
+
+    def _register(self, family: Family[M]) -> Family[M]:
+        if family.name in self._families:
+            raise ValueError(f"{family.name} is registered already")
+        self._families[family.name] = family
+        return family
+
+    def expose(self) -> str:
+        """Return everything in the text format, by name."""
+        lines = [line for _, f in sorted(self._families.items()) for line in f.expose()]
+        return "\n".join([*lines, ""])
+
+
+# %% book/90_clients_events_metrics.ipynb#13578712
+BOUNDS = exponential_buckets(10e-9, 10, 12)
+
+
+class WorkQueueMetrics:
+    """The metrics of all work queues, under upstream's names, with the queue as a label."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self.clock = clock
+        label = ("name",)
+        self.depth = registry.gauge("workqueue_depth", "Current depth of workqueue", label)
+        self.adds = registry.counter(
+            "workqueue_adds_total", "Total number of adds handled by workqueue", label
+        )
+        self.latency = registry.histogram(
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested.",
+            label,
+            bounds=BOUNDS,
+        )
+        self.work = registry.histogram(
+            "workqueue_work_duration_seconds",
+            "How long in seconds processing an item from workqueue takes.",
+            label,
+            bounds=BOUNDS,
+        )
+        self.unfinished = registry.gauge(
+            "workqueue_unfinished_work_seconds",
+            "How many seconds of work has done that is in progress and hasn't been observed by "
+            "work_duration. Large values indicate stuck threads. One can deduce the number of "
+            "stuck threads by observing the rate at which this increases.",
+            label,
+        )
+        self.longest = registry.gauge(
+            "workqueue_longest_running_processor_seconds",
+            "How many seconds has the longest running processor for workqueue been running.",
+            label,
+        )
+        self.retries = registry.counter(
+            "workqueue_retries_total", "Total number of retries handled by workqueue", label
+        )
+
+    def queue(self, name: str) -> MeasuredQueue:
+        """Return what the queue of this name reports to."""
+        return MeasuredQueue(self, name)
+
+
+# %% book/90_clients_events_metrics.ipynb#e94d8c90
+class MeasuredQueue:
+    """The metrics of one work queue: what `kcm_lite.client.workqueue.QueueMetrics` asks for."""
+
+    def __init__(self, metrics: WorkQueueMetrics, name: str) -> None:
+        self._clock = metrics.clock
+        self._depth = metrics.depth.with_labels(name)
+        self._adds = metrics.adds.with_labels(name)
+        self._latency = metrics.latency.with_labels(name)
+        self._work = metrics.work.with_labels(name)
+        self._unfinished = metrics.unfinished.with_labels(name)
+        self._longest = metrics.longest.with_labels(name)
+        self._retries = metrics.retries.with_labels(name)
+        self._added: dict[Any, float] = {}
+        self._started: dict[Any, float] = {}
+
+    def add(self, item: Any) -> None:
+        """``item`` now needs work and did not before."""
+        self._adds.inc()
+        self._depth.inc()
+        self._added.setdefault(item, self._clock.time())
+
+    def get(self, item: Any) -> None:
+        """A worker took ``item``."""
+        now = self._clock.time()
+        self._depth.inc(-1.0)
+        self._started[item] = now
+        if item in self._added:
+            self._latency.observe(now - self._added.pop(item))
+
+    def done(self, item: Any) -> None:
+        """A worker gave ``item`` back."""
+        if item in self._started:
+            self._work.observe(self._clock.time() - self._started.pop(item))
+
+    def retry(self) -> None:
+        """Some key was added with a delay."""
+        self._retries.inc()
+
+    def update_unfinished_work(self) -> None:
+        """Measure how long the items in work have been there."""
+        now = self._clock.time()
+        ages = [now - started for started in self._started.values()]
+        self._unfinished.set(sum(ages))
+        self._longest.set(max(ages, default=0.0))
+
+
+# %% book/90_clients_events_metrics.ipynb#190f6266
+METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+
+
+class ClientMetrics:
+    """How many requests were answered with which code."""
+
+    def __init__(self, registry: Registry, host: str = "") -> None:
+        self._host = host
+        self._requests = registry.counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            ("code", "method", "host"),
+        )
+
+    def request(self, verb: str, code: int) -> None:
+        """Count a request; code 0 stands for no answer."""
+        method = METHODS.get(verb, "GET")
+        self._requests.with_labels(str(code) if code else "<error>", method, self._host).inc()

@@ -1,0 +1,220 @@
+"""List, then watch from there, for ever: keeps a store equal to what the server has."""
+
+# Generated from the notebooks by tangle.py; edit them instead.
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Generic, NoReturn, Protocol, TypeVar, cast
+
+from kcm_lite.api.errors import StatusError, TooManyRequests
+from kcm_lite.api.meta import Object, object_key
+from kcm_lite.api.request import ObjectList, WatchClosed, WatchEvent
+from kcm_lite.client.transport import Watch
+from kcm_lite.clock import Clock
+from kcm_lite.trace import Note, Trace
+
+# %% book/05_informers.ipynb#dd880c49
+T = TypeVar("T", bound=Object)
+T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
+
+
+# %% book/05_informers.ipynb#e3d7e8c4
+class Backoff:
+    """Delays that double, each stretched by chance so that clients do not come back together.
+
+    Args:
+        clock: Tells when to begin again with ``initial``.
+        rng: Source of the stretch.
+        initial: Seconds of the first delay, before the stretch.
+        maximum: Seconds that no delay exceeds, before the stretch.
+        factor: From one delay to the next.
+        jitter: Largest stretch, as a share of the delay.
+        reset: Seconds after which the delays begin again with ``initial``.
+    """
+
+    __slots__ = (
+        "_began",
+        "_clock",
+        "_factor",
+        "_initial",
+        "_jitter",
+        "_maximum",
+        "_next",
+        "_reset",
+        "_rng",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        initial: float = 0.8,
+        maximum: float = 30.0,
+        factor: float = 2.0,
+        jitter: float = 1.0,
+        reset: float = 120.0,
+    ) -> None:
+        self._clock, self._rng = clock, rng
+        self._initial, self._maximum, self._factor = initial, maximum, factor
+        self._jitter, self._reset = jitter, reset
+        self._next, self._began = initial, clock.time()
+
+    def step(self) -> float:
+        """Return how many seconds to wait now."""
+        now = self._clock.time()
+        if now - self._began > self._reset:
+            self._next, self._began = self._initial, now
+        delay = self._next
+        self._next = min(delay * self._factor, self._maximum)
+        return delay * (1 + self._jitter * self._rng.random())
+
+
+# %% book/05_informers.ipynb#5fce1668
+class Source(Protocol[T]):
+    """Where the objects come from: the part of a client that lists and watches one type."""
+
+    async def list(self) -> ObjectList[T]:
+        """Return all objects, and the version at which that was the state."""
+
+    def watch(self, resource_version: str, *, send_initial_events: bool = False) -> Watch:
+        """Watch what changes after ``resource_version``."""
+
+
+class Sink(Protocol[T_contra]):
+    """Where they go."""
+
+    def replace(self, items: Sequence[T_contra], resource_version: str) -> None:
+        """This is all there is, at this version."""
+
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        """These changes followed, in this order."""
+
+
+# %% book/05_informers.ipynb#efde9191
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends the first part of a streamed list."""
+
+
+class Reflector(Generic[T]):
+    """Keeps a sink equal to a source, through every interruption.
+
+    Args:
+        source: What to copy.
+        sink: Where to.
+        clock: For the delays.
+        rng: For their jitter.
+        name: For the trace.
+        watch_list: Get the first state as a stream (today) instead of by a list (1.22).
+        trace: Where interruptions are noted.
+
+    Attributes:
+        last_sync_resource_version: The version of the last thing that reached the sink.
+    """
+
+    def __init__(
+        self,
+        source: Source[T],
+        sink: Sink[T],
+        clock: Clock,
+        rng: random.Random,
+        *,
+        name: str = "",
+        watch_list: bool = True,
+        trace: Trace | None = None,
+    ) -> None:
+        self.source, self.sink, self.clock = source, sink, clock
+        self.name, self.watch_list, self.trace = name, watch_list, trace
+        self.backoff = Backoff(clock, rng)
+        self.last_sync_resource_version = ""
+
+    async def run(self) -> NoReturn:
+        """List and watch; when that ends, wait a little and do it again."""
+        while True:
+            try:
+                await list_and_watch(self)
+            except (StatusError, OSError) as error:
+                note(self, str(error))
+            await self.clock.sleep(self.backoff.step())
+
+
+def note(reflector: Reflector[T], text: str) -> None:
+    """Put an interruption into the trace."""
+    if reflector.trace is not None:
+        line = f"{reflector.name}: {text}"
+        reflector.trace.write(Note(reflector.clock.time(), "reflector", line))
+
+
+# %% book/05_informers.ipynb#6ed0cfec
+async def list_and_watch(reflector: Reflector[T]) -> None:
+    """Bring the sink up to date, then follow the changes until the watch fails."""
+    watch = None
+    if reflector.watch_list:
+        try:
+            watch = await stream(reflector)
+        except (StatusError, OSError, WatchClosed) as error:
+            note(reflector, f"streamed list failed, falling back to list: {error}")
+    if watch is None:
+        found = await reflector.source.list()
+        replace(reflector, found.items, found.resource_version)
+    await follow(reflector, watch)
+
+
+def replace(reflector: Reflector[T], items: Sequence[T], resource_version: str) -> None:
+    """Tell the sink that this is all there is."""
+    reflector.sink.replace(items, resource_version)
+    reflector.last_sync_resource_version = resource_version
+
+
+# %% book/05_informers.ipynb#89de9992
+async def follow(reflector: Reflector[T], watch: Watch | None) -> None:
+    """Hand on the events of one watch after the other until an error calls for a new list."""
+    clock = reflector.clock
+    while True:
+        started, seen = clock.time(), 0
+        if watch is None:
+            watch = reflector.source.watch(reflector.last_sync_resource_version)
+        try:
+            while True:
+                events = await watch.next()
+                reflector.sink.apply(events)
+                reflector.last_sync_resource_version = events[-1].resource_version
+                seen += len(events)
+        except WatchClosed:
+            if not seen and clock.time() - started < 1.0:
+                note(reflector, "very short watch: no events received")
+                return
+        except (TooManyRequests, ConnectionRefusedError) as error:
+            note(reflector, f"watch failed, backing off: {error}")
+            await clock.sleep(reflector.backoff.step())
+        finally:
+            watch.stop()
+        watch = None
+
+
+# %% book/05_informers.ipynb#b0d9b615
+async def stream(reflector: Reflector[T]) -> Watch:
+    """Take the first state from a watch: adds up to a bookmark, then the same watch goes on."""
+    watch = reflector.source.watch(reflector.last_sync_resource_version, send_initial_events=True)
+    state: dict[str, T] = {}
+    try:
+        while True:
+            events = await watch.next()
+            for position, event in enumerate(events):
+                obj, kind = cast(T, event.object), event.type
+                if kind == "BOOKMARK":
+                    if obj.metadata.annotations.get(INITIAL_EVENTS_END) == "true":
+                        replace(reflector, list(state.values()), event.resource_version)
+                        if rest := events[position + 1 :]:
+                            reflector.sink.apply(rest)
+                            reflector.last_sync_resource_version = rest[-1].resource_version
+                        return watch
+                elif kind == "DELETED":
+                    state.pop(object_key(obj), None)
+                else:
+                    state[object_key(obj)] = obj
+    except BaseException:
+        watch.stop()
+        raise
