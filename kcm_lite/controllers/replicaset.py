@@ -1,0 +1,238 @@
+"""The ReplicaSet controller: so many pods of one template, no more and no less.
+
+See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset``.
+"""
+
+# Generated from the notebooks by tangle.py; edit them instead.
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.core import Pod
+from kcm_lite.api.errors import StatusError
+from kcm_lite.api.meta import OwnerReference, controller_of, object_key
+from kcm_lite.api.scheme import resource_of
+from kcm_lite.api.selectors import Selector, SelectorError
+from kcm_lite.client.cache import CONTROLLER_UID_INDEX, index_by_controller_uid
+from kcm_lite.client.clientset import Client
+from kcm_lite.client.events import EventRecorder
+from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.workqueue import RateLimitingQueue
+from kcm_lite.clock import Clock
+from kcm_lite.controllers.replicaset_handlers import (
+    add_pod,
+    add_rs,
+    delete_pod,
+    delete_rs,
+    update_pod,
+    update_rs,
+)
+from kcm_lite.controllers.replicaset_manage import manage_replicas
+from kcm_lite.controllers.replicaset_status import (
+    calculate_status,
+    plan_availability_check,
+    update_replica_set_status,
+)
+from kcm_lite.controllers.replicaset_types import (
+    BURST_REPLICAS,
+    REPLICA_SET,
+    TODAY,
+    ReplicaSetController,
+    ReplicaSetGates,
+    W,
+    WorkloadKind,
+    decide,
+)
+from kcm_lite.reconcile.consistency import ConsistencyStore
+from kcm_lite.reconcile.expectations import UIDTrackingControllerExpectations
+from kcm_lite.reconcile.podcontrol import RealPodControl
+from kcm_lite.reconcile.podutil import (
+    POD_CONTROLLER_INDEX,
+    all_claimed,
+    filter_active_pods,
+    filter_claimed_pods,
+    filter_pods_by_owner,
+    filter_terminating_pods,
+    index_by_pod_controller,
+)
+from kcm_lite.reconcile.refmanager import ControllerRefManager, claim_objects
+from kcm_lite.reconcile.worker import start_workers
+from kcm_lite.trace import Trace
+
+
+# %% book/07_replicaset.ipynb#b024ad61
+async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
+    """Bring one set's pods to the wanted number, then its status to what was seen.
+
+    Raises:
+        ConsistencyError: The caches have not yet seen the last sync's writes; nothing was done.
+        Exception: What a claim, a creation, a deletion or the status write failed with.
+    """
+    rsc.consistency.ensure_ready(key)
+    rs = rsc.sets.indexer.get(key)
+    if rs is None:
+        rsc.consistency.clear(key)
+        rsc.expectations.delete_expectations(key)
+        return
+    needs_sync = rsc.expectations.satisfied_expectations(key)
+    try:
+        selector = rsc.kind.selector(rs)
+    except SelectorError:
+        return  # a retry would not help
+    every = filter_pods_by_owner(rsc.pods.indexer, rs, orphans=True)
+    active = await claim_pods(rsc, rs, selector, filter_active_pods(every))
+    terminating: list[Pod] = []
+    if rsc.gates.terminating_replicas and len(active) < len(every):
+        terminating = filter_claimed_pods(rs, selector, filter_terminating_pods(every))
+    error = None
+    if not needs_sync:
+        _record_wait(rsc, key)
+    elif rs.metadata.deletion_timestamp is None:
+        error = await manage_replicas(rsc, rs, active)
+    now = rsc.clock.now()
+    status = calculate_status(rsc, rs, active, len(terminating), error, now)
+    updated = await update_replica_set_status(rsc, rs, status)
+    resource = resource_of(rs).group_resource
+    rsc.consistency.wrote_at(key, rs.metadata.uid, resource, updated.metadata.resource_version)
+    if error is not None:
+        raise error
+    plan_availability_check(rsc, updated, active, now)
+
+
+def _record_wait(rsc: ReplicaSetController[W], key: str) -> None:
+    counts = rsc.expectations.get(key)
+    if counts is not None:
+        text = f"still to be seen: {counts.add} creations, {counts.dele} deletions"
+        decide(rsc, key, "wait", key, text)
+
+
+# %% book/07_replicaset.ipynb#56ff6411
+async def recheck_deletion_timestamp(rsc: ReplicaSetController[W], rs: W) -> None:
+    """Ask the server, not the cache, whether the set still lives, before it adopts anything.
+
+    Raises:
+        RuntimeError: It is being deleted, it is gone, or another one has its name.
+    """
+    meta, key = rs.metadata, object_key(rs)
+    try:
+        fresh = await rsc.client.get(rsc.kind.type, meta.namespace, meta.name)
+    except (StatusError, OSError) as error:
+        raise RuntimeError(f"can't recheck DeletionTimestamp: {error}") from error
+    if fresh.metadata.uid != meta.uid:
+        raise RuntimeError(
+            f"can't recheck DeletionTimestamp: original {rs.KIND} {key} is gone: "
+            f"got uid {fresh.metadata.uid}, wanted {meta.uid}"
+        )
+    if fresh.metadata.deletion_timestamp is not None:
+        when = fresh.metadata.deletion_timestamp
+        raise RuntimeError(f"{key} has just been deleted at {when:%Y-%m-%d %H:%M:%S} +0000 UTC")
+
+
+# %% book/07_replicaset.ipynb#5869c62a
+async def claim_pods(
+    rsc: ReplicaSetController[W], rs: W, selector: Selector, pods: list[Pod]
+) -> list[Pod]:
+    """Return the pods that are the set's, after adopting orphans and releasing strangers."""
+    if all_claimed(rs, selector, pods):
+        return pods
+    key = object_key(rs)
+
+    async def patch(pod: Pod, body: dict[str, Any]) -> None:
+        await rsc.pod_control.patch_pod(pod.metadata.namespace, pod.metadata.name, body)
+        what = "adopt" if controller_of(pod) is None else "release"
+        why = "matches" if what == "adopt" else "no longer matches"
+        decide(rsc, key, what, object_key(pod), f"{why} the selector {selector}")
+
+    async def can_adopt() -> None:
+        await recheck_deletion_timestamp(rsc, rs)
+
+    return await claim_objects(ControllerRefManager(rs, selector, can_adopt, patch), pods)
+
+
+# %% book/07_replicaset.ipynb#43be4510
+def new_base_controller(
+    kind: WorkloadKind[W],
+    client: Client,
+    informers: SharedInformerFactory,
+    clock: Clock,
+    *,
+    burst_replicas: int = BURST_REPLICAS,
+    gates: ReplicaSetGates = TODAY,
+    trace: Trace | None = None,
+) -> ReplicaSetController[W]:
+    """Build a controller for ``kind`` and subscribe it to sets and pods; nothing runs yet."""
+    sets, pods = informers.informer(kind.type), informers.informer(Pod)
+    resource = resource_of(kind.type).group_resource
+    guarded = kind.consistency and gates.stale_controller_consistency
+    consistency = ConsistencyStore(
+        {"pods": lambda: pods.last_resource_version, resource: lambda: sets.last_resource_version}
+        if guarded
+        else {}
+    )
+
+    def on_write(pod: Pod, ref: OwnerReference | None) -> None:
+        if ref is not None:
+            meta = pod.metadata
+            owner = f"{meta.namespace}/{ref.name}"
+            consistency.wrote_at(owner, ref.uid, "pods", meta.resource_version)
+
+    rsc = ReplicaSetController(
+        kind=kind,
+        client=client,
+        pod_control=RealPodControl(client, EventRecorder(client, clock, kind.agent), on_write),
+        sets=sets,
+        pods=pods,
+        queue=RateLimitingQueue(kind.queue, clock=clock, trace=trace),
+        expectations=UIDTrackingControllerExpectations(clock, trace=trace, controller=kind.agent),
+        consistency=consistency,
+        clock=clock,
+        burst_replicas=burst_replicas,
+        gates=gates,
+        trace=trace,
+    )
+    sets.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
+    pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
+    sets.add_event_handler(partial(add_rs, rsc), partial(update_rs, rsc), partial(delete_rs, rsc))
+    pods.add_event_handler(
+        partial(add_pod, rsc), partial(update_pod, rsc), partial(delete_pod, rsc)
+    )
+    return rsc
+
+
+# %% book/07_replicaset.ipynb#f08422b2
+def new_replica_set_controller(
+    client: Client,
+    informers: SharedInformerFactory,
+    clock: Clock,
+    *,
+    burst_replicas: int = BURST_REPLICAS,
+    gates: ReplicaSetGates = TODAY,
+    trace: Trace | None = None,
+) -> ReplicaSetController[ReplicaSet]:
+    """Build the ReplicaSet controller (see `new_base_controller`); ``run`` starts it."""
+    return new_base_controller(
+        REPLICA_SET,
+        client,
+        informers,
+        clock,
+        burst_replicas=burst_replicas,
+        gates=gates,
+        trace=trace,
+    )
+
+
+async def run(rsc: ReplicaSetController[W], workers: int = 5) -> None:
+    """Start ``workers`` workers once both caches hold their first list."""
+    await rsc.sets.processor.synced.wait()
+    await rsc.pods.processor.synced.wait()
+    start_workers(
+        rsc.queue,
+        partial(sync_replica_set, rsc),
+        workers,
+        clock=rsc.clock,
+        trace=rsc.trace,
+        controller=rsc.kind.agent,
+    )

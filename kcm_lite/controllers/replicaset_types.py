@@ -1,0 +1,139 @@
+"""What a ReplicaSet controller is: its kind of object, its gates and its fields.
+
+See: chapter *ReplicaSet*; upstream ``ReplicaSetController`` in ``pkg/controller/replicaset``.
+"""
+
+# Generated from the notebooks by tangle.py; edit them instead.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.core import Pod, ReplicationController
+from kcm_lite.api.selectors import Selector, label_selector_as_selector
+from kcm_lite.client.clientset import Client
+from kcm_lite.client.informer import Cache
+from kcm_lite.client.workqueue import RateLimitingQueue
+from kcm_lite.clock import Clock
+from kcm_lite.reconcile.consistency import ConsistencyStore
+from kcm_lite.reconcile.expectations import UIDTrackingControllerExpectations
+from kcm_lite.reconcile.podcontrol import PodControl
+from kcm_lite.trace import Decision, Trace
+
+# %% book/07_replicaset.ipynb#2086f840
+BURST_REPLICAS = 500
+"""How many pods one sync creates or deletes at most."""
+
+Workload = ReplicaSet | ReplicationController
+W = TypeVar("W", ReplicaSet, ReplicationController)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSetGates:
+    """What changed over the releases; by default as in v1.36.
+
+    Attributes:
+        pod_deletion_cost: Victims are compared by their annotation (PodDeletionCost).
+        logarithmic_scale_down: Ages are compared by their log2 (LogarithmicScaleDown).
+        terminating_replicas: Status counts pods on their way out
+            (DeploymentReplicaSetTerminatingReplicas).
+        stale_controller_consistency: A sync waits for its own writes
+            (StaleControllerConsistencyReplicaSet).
+        next_availability_check: With minReadySeconds, look again when the next pod is due; without
+            this, minReadySeconds later, and only if every pod is ready.
+        sidecar_restarts: Victims are compared by the restarts of their sidecars, too.
+    """
+
+    pod_deletion_cost: bool = True
+    logarithmic_scale_down: bool = True
+    terminating_replicas: bool = True
+    stale_controller_consistency: bool = True
+    next_availability_check: bool = True
+    sidecar_restarts: bool = True
+
+
+TODAY = ReplicaSetGates()
+"""The controller as v1.36 has it."""
+
+RELEASE_1_22 = ReplicaSetGates(
+    terminating_replicas=False,
+    stale_controller_consistency=False,
+    next_availability_check=False,
+    sidecar_restarts=False,
+)
+"""The controller as v1.22 had it."""
+
+
+# %% book/07_replicaset.ipynb#16c110da
+@dataclass(frozen=True, slots=True)
+class WorkloadKind(Generic[W]):
+    """What differs between the two kinds that this controller serves.
+
+    Attributes:
+        type: ReplicaSet or ReplicationController.
+        agent: Who the controller is for the server, and in events.
+        queue: Name of the work queue.
+        selector: Which pods an object means; raises ``SelectorError``.
+        terminating_replicas: Whether the status has such a field.
+        consistency: Whether its syncs can wait for their own writes.
+    """
+
+    type: type[W]
+    agent: str
+    queue: str
+    selector: Callable[[W], Selector]
+    terminating_replicas: bool
+    consistency: bool
+
+
+REPLICA_SET = WorkloadKind(
+    type=ReplicaSet,
+    agent="replicaset-controller",
+    queue="replicaset",
+    selector=lambda rs: label_selector_as_selector(rs.spec.selector),
+    terminating_replicas=True,
+    consistency=True,
+)
+
+
+# %% book/07_replicaset.ipynb#8c58037f
+@dataclass(slots=True, eq=False)
+class ReplicaSetController(Generic[W]):
+    """The fields of the controller; its functions take it first.
+
+    Attributes:
+        kind: Which objects it works for; "set" means such an object from here on.
+        client: For status writes and live reads.
+        pod_control: For pods.
+        sets: The cache of the sets.
+        pods: The cache of all pods.
+        queue: The keys of sets that need a sync.
+        expectations: What it has created and deleted and not yet seen.
+        consistency: What it has written and its caches have not yet seen.
+        burst_replicas: How many pods one sync creates or deletes at most.
+    """
+
+    kind: WorkloadKind[W]
+    client: Client
+    pod_control: PodControl
+    sets: Cache[W]
+    pods: Cache[Pod]
+    queue: RateLimitingQueue[str]
+    expectations: UIDTrackingControllerExpectations
+    consistency: ConsistencyStore
+    clock: Clock
+    burst_replicas: int = BURST_REPLICAS
+    gates: ReplicaSetGates = TODAY
+    trace: Trace | None = None
+
+
+def decide(
+    rsc: ReplicaSetController[W], key: str, what: str, subject: str, reason: str, data: Any = None
+) -> None:
+    """Put a choice and its reason into the trace."""
+    if rsc.trace is not None and rsc.trace.detail:
+        decision = Decision(rsc.clock.time(), rsc.kind.agent, key, what, subject, reason, data)
+        rsc.trace.write(decision)

@@ -1,0 +1,172 @@
+"""Questions about one pod, and the index that finds a controller's pods.
+
+See: chapter *ReplicaSet*; upstream ``pkg/api/v1/pod`` and ``pkg/controller/controller_utils.go``.
+"""
+
+# Generated from the notebooks by tangle.py; edit them instead.
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from kcm_lite.api.core import Pod
+from kcm_lite.api.meta import Condition, Object, OwnerReference, controller_of
+from kcm_lite.api.selectors import Selector
+from kcm_lite.client.cache import Indexer
+from kcm_lite.clock import Clock
+
+# %% book/07_replicaset.ipynb#48f783c3
+TERMINAL = ("Succeeded", "Failed")
+
+
+def is_pod_terminal(pod: Pod) -> bool:
+    """Every container has stopped, and none will start again."""
+    return pod.status.phase in TERMINAL
+
+
+def is_pod_active(pod: Pod) -> bool:
+    """The pod counts: it has not ended and is not being deleted."""
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in TERMINAL
+
+
+def is_pod_terminating(pod: Pod) -> bool:
+    """The pod is being deleted, and something in it may still run."""
+    return pod.metadata.deletion_timestamp is not None and pod.status.phase not in TERMINAL
+
+
+# %% book/07_replicaset.ipynb#f093f280
+def pod_ready_condition(pod: Pod) -> Condition | None:
+    """Return the pod's Ready condition (the first, if there are several)."""
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return condition
+    return None
+
+
+def is_pod_ready(pod: Pod) -> bool:
+    """The pod's Ready condition says True."""
+    condition = pod_ready_condition(pod)
+    return condition is not None and condition.status == "True"
+
+
+def is_pod_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """The pod has been ready for at least ``min_ready_seconds``."""
+    condition = pod_ready_condition(pod)
+    if condition is None or condition.status != "True":
+        return False
+    if min_ready_seconds == 0:
+        return True
+    since = condition.last_transition_time
+    return since is not None and since + timedelta(seconds=min_ready_seconds) <= now
+
+
+# %% book/07_replicaset.ipynb#e5cea2df
+def next_pod_availability_check(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
+    """Return in how many seconds a ready pod becomes available; None if it is, or cannot."""
+    condition = pod_ready_condition(pod)
+    if condition is None or condition.status != "True" or min_ready_seconds <= 0:
+        return None
+    since = condition.last_transition_time
+    if since is None:
+        return None
+    due = (since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
+    return due if due > 0 else None
+
+
+def find_min_next_pod_availability_check(
+    pods: Iterable[Pod], min_ready_seconds: int, evaluated: datetime, clock: Clock
+) -> float | None:
+    """Return in how many seconds the next of the pods becomes available.
+
+    Args:
+        pods: The pods to look at.
+        min_ready_seconds: How long a pod must be ready.
+        evaluated: When their owner's status was computed: a pod that has become available since
+            still needs a check, at once.
+        clock: Tells how much of the wait is left.
+    """
+    first: tuple[float, Pod] | None = None
+    for pod in pods:
+        due = next_pod_availability_check(pod, min_ready_seconds, evaluated)
+        if due is not None and (first is None or due < first[0]):
+            first = due, pod
+    if first is None:
+        return None
+    return next_pod_availability_check(first[1], min_ready_seconds, clock.now()) or 0.0
+
+
+# %% book/07_replicaset.ipynb#9cf8af99
+def filter_active_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that count."""
+    return [
+        pod
+        for pod in pods
+        if pod.metadata.deletion_timestamp is None and pod.status.phase not in TERMINAL
+    ]
+
+
+def filter_terminating_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that are on their way out."""
+    return [
+        pod
+        for pod in pods
+        if pod.metadata.deletion_timestamp is not None and pod.status.phase not in TERMINAL
+    ]
+
+
+def filter_claimed_pods(owner: Object, selector: Selector, pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that ``owner`` controls and selects."""
+    claimed = []
+    for pod in pods:
+        ref = controller_of(pod)
+        mine = ref is not None and ref.uid == owner.metadata.uid
+        if mine and selector.matches(pod.metadata.labels):
+            claimed.append(pod)
+    return claimed
+
+
+# %% book/07_replicaset.ipynb#4e440c83
+POD_CONTROLLER_INDEX = "podController"
+"""Name of the index that finds the pods of one controller, and the orphans of a namespace."""
+
+
+def pod_controller_index_key(namespace: str, ref: OwnerReference | None) -> str:
+    """Return where a pod with this controller is found; without one, where the orphans are."""
+    return namespace if ref is None else f"{namespace}/{ref.kind}/{ref.name}/{ref.uid}"
+
+
+def index_by_pod_controller(pod: Pod) -> tuple[str, ...]:
+    """Give the index `POD_CONTROLLER_INDEX` its one value per pod."""
+    return (pod_controller_index_key(pod.metadata.namespace, controller_of(pod)),)
+
+
+def filter_pods_by_owner(indexer: Indexer[Pod], owner: Object, *, orphans: bool) -> list[Pod]:
+    """Return the pods that ``owner`` controls; with ``orphans`` also those that nobody does."""
+    meta = owner.metadata
+    ref = OwnerReference(kind=owner.KIND, name=meta.name, uid=meta.uid)
+    key = pod_controller_index_key(meta.namespace, ref)
+    pods = indexer.by_index(POD_CONTROLLER_INDEX, key)
+    if orphans:
+        pods += indexer.by_index(POD_CONTROLLER_INDEX, meta.namespace)
+    return pods
+
+
+# %% book/07_replicaset.ipynb#1de7ce8b
+def all_claimed(owner: Object, selector: Selector, pods: Iterable[Pod]) -> bool:
+    """Whether ``owner`` controls and selects every one of the pods, as is the case in most syncs.
+
+    Pods of one template share their labels and owner references, so most cost two comparisons.
+    """
+    uid, labels, refs = owner.metadata.uid, None, None
+    for pod in pods:
+        meta = pod.metadata
+        if meta.owner_references is not refs:
+            refs = meta.owner_references
+            if not any(ref.controller and ref.uid == uid for ref in refs):
+                return False
+        if meta.labels is not labels:
+            labels = meta.labels
+            if not selector.matches(labels):
+                return False
+    return True
