@@ -1,12 +1,12 @@
 """The exporter: what the notebooks say becomes the package, or is refused by name and cell."""
 
 import ast
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.tools_support import write_notebook
 from tools import tangle
 
 Project = Callable[..., Path]
@@ -32,11 +32,6 @@ def project(tmp_path: Path) -> Project:
         return tmp_path
 
     return lay
-
-
-def write_notebook(path: Path, cells: list[dict[str, object]]) -> None:
-    full = [{"cell_type": "code", "metadata": {}, "outputs": [], **cell} for cell in cells]
-    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": full}))
 
 
 def module(root: Path, name: str) -> str:
