@@ -96,33 +96,39 @@ class Index(Generic[T]):
     """Objects grouped by what a function says of them.
 
     It holds the objects themselves, so that a look-up costs one copy of a group.
+
+    Attributes:
+        function: Gives an object's values.
+        groups: Per value, the objects that have it, by key.
+        values: Per key, the values under which the object is found.
     """
 
-    __slots__ = ("function", "groups")
+    __slots__ = ("function", "groups", "values")
 
     def __init__(self, function: IndexFunc) -> None:
         self.function = function
         self.groups: dict[str, dict[str, T]] = {}
+        self.values: dict[str, tuple[str, ...]] = {}
 
-    def put(self, key: str, old: T | None, new: T) -> None:
-        """``new`` takes the place of ``old``: in the same groups, as a rule."""
-        values = self.function(new)
-        if old is not None and self.function(old) != values:
-            self.remove(key, old)
+    def put(self, key: str, obj: T) -> None:
+        """Let ``obj`` take the place of what has this key: in the same groups, as a rule."""
+        values = self.function(obj)
+        groups = self.groups
+        if self.values.get(key) != values:
+            self.remove(key)
+            self.values[key] = values
+            for value in values:
+                groups.setdefault(value, {})
         for value in values:
-            group = self.groups.get(value)
-            if group is None:
-                self.groups[value] = {key: new}
-            else:
-                group[key] = new
+            groups[value][key] = obj
 
-    def remove(self, key: str, old: T) -> None:
-        """Take ``old`` out; a group that is empty then goes as well."""
-        for value in self.function(old):
-            group = self.groups[value]
-            del group[key]
+    def remove(self, key: str) -> None:
+        """Take out what has this key, if anything; a group that is empty then goes as well."""
+        for value in self.values.pop(key, ()):
+            group = self.groups.get(value, {})
+            group.pop(key, None)
             if not group:
-                del self.groups[value]
+                self.groups.pop(value, None)
 
 
 # %% book/05_informers.ipynb#b8cadbfc
@@ -140,7 +146,7 @@ class IndexedStore(Store[T]):
         old = self.items.get(key)
         self.items[key] = obj
         for index in self.indices.values():
-            index.put(key, old, obj)
+            index.put(key, obj)
         return old
 
     def remove(self, key: str) -> T | None:
@@ -148,7 +154,7 @@ class IndexedStore(Store[T]):
         old = self.items.pop(key, None)
         if old is not None:
             for index in self.indices.values():
-                index.remove(key, old)
+                index.remove(key)
         return old
 
     def reset(self, items: Iterable[T], resource_version: str) -> None:
@@ -161,7 +167,7 @@ class IndexedStore(Store[T]):
         """Return a new index over what is here."""
         index: Index[T] = Index(function)
         for key, obj in self.items.items():
-            index.put(key, None, obj)
+            index.put(key, obj)
         return index
 
 

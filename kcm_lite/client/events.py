@@ -9,7 +9,9 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Generic, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -47,6 +49,31 @@ class Recent(Generic[V]):
 
 
 # %% book/90_clients_events_metrics.ipynb#4a582c0d
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class EventNames:
+    """Names events after their object and their time, as ``web.18867252652f9400``.
+
+    A real clock never shows the same nanosecond twice; ours does. So the microsecond is moved on
+    until it is new, and the last three digits come from who tells it.
+    """
+
+    def __init__(self, clock: Clock, component: str) -> None:
+        self._clock = clock
+        self._last = 0
+        self._digits = crc32(component.encode()) % 1000
+
+    def next(self, name: str) -> str:
+        """Return the name of a new event on the object ``name``."""
+        since = self._clock.now() - EPOCH
+        microseconds = (since.days * 86400 + since.seconds) * 10**6 + since.microseconds
+        self._last = max(microseconds, self._last + 1)
+        full = f"{name}.{self._last * 1000 + self._digits:x}"
+        return full if len(full) <= 253 else sha256(full.encode()).hexdigest()
+
+
+# %% book/90_clients_events_metrics.ipynb#aee27436
 class Similar(msgspec.Struct):
     """Events that differ in nothing but the message."""
 
@@ -71,9 +98,11 @@ class Correlator:
         similar: Per source, object, type and reason: the messages of late.
         seen: Per event: how often it was written.
         buckets: Per source, object and type: how many more may be written.
+        names: Gives each event a name of its own.
     """
 
     clock: Clock
+    names: EventNames
     similar: Recent[Similar] = field(default_factory=Recent)
     seen: Recent[Seen] = field(default_factory=Recent)
     buckets: Recent[TokenBucket] = field(default_factory=Recent)
@@ -94,7 +123,7 @@ def source_and_object(event: Event) -> tuple[str, ...]:
     )
 
 
-# %% book/90_clients_events_metrics.ipynb#aee27436
+# %% book/90_clients_events_metrics.ipynb#a4df71bb
 MAX_SIMILAR = 10  # from the tenth message on, similar events are combined
 SIMILAR_SECONDS = 600.0  # ... if no longer than this passed between two of them
 
@@ -114,7 +143,7 @@ def combine(correlator: Correlator, event: Event) -> tuple[Event, Hashable]:
         return event, (*about, event.involved_object.field_path, event.message)
     del record.messages[next(iter(record.messages))]
     stamp = correlator.clock.timestamp()
-    name = event_name(event.involved_object.name, unix_nanoseconds(now))
+    name = correlator.names.next(event.involved_object.name)
     combined = Event(
         metadata=ObjectMeta(name=name, namespace=event.metadata.namespace),
         involved_object=event.involved_object,
@@ -183,25 +212,6 @@ def correlate(correlator: Correlator, event: Event) -> tuple[Event, dict[str, An
 
 
 # %% book/90_clients_events_metrics.ipynb#1bc88e79
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def unix_nanoseconds(when: datetime) -> int:
-    """Return a time as Go's ``UnixNano`` does."""
-    since = when - EPOCH
-    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
-
-
-def event_name(name: str, nanoseconds: int) -> str:
-    """Return the name of an event on the object ``name``; one of fixed length if it is too long."""
-    full = f"{name}.{nanoseconds:x}"
-    if len(full) <= 253:
-        return full
-    from uuid import NAMESPACE_OID, uuid5
-
-    return str(uuid5(NAMESPACE_OID, full))
-
-
 def reference_to(obj: Object) -> ObjectReference:
     """Return a reference to an object, as events carry it."""
     meta = obj.metadata
@@ -237,11 +247,10 @@ class EventRecorder:
     ) -> None:
         self.client, self.clock, self.rng = client, clock, rng or random.Random(0)
         self.source = EventSource(component=component)
-        self.correlator = Correlator(clock)
+        self.correlator = Correlator(clock, EventNames(clock, component))
         self.waiting: deque[Event] = deque()
         self.busy = False
         self.dropped = 0
-        self.last_nanoseconds = 0
 
     def event(self, obj: Object, type: str, reason: str, message: str) -> None:
         """Tell that something happened to ``obj``.
@@ -262,14 +271,11 @@ class EventRecorder:
 
 # %% book/90_clients_events_metrics.ipynb#b0afd543
 def make_event(recorder: EventRecorder, obj: Object, type: str, reason: str, message: str) -> Event:
-    """Return a first event; no two of a recorder have the same name."""
-    nanoseconds = max(unix_nanoseconds(recorder.clock.now()), recorder.last_nanoseconds + 1)
-    recorder.last_nanoseconds = nanoseconds
+    """Return an event that is told for the first time."""
     stamp, meta = recorder.clock.timestamp(), obj.metadata
+    name = recorder.correlator.names.next(meta.name)
     return Event(
-        metadata=ObjectMeta(
-            name=event_name(meta.name, nanoseconds), namespace=meta.namespace or "default"
-        ),
+        metadata=ObjectMeta(name=name, namespace=meta.namespace or "default"),
         involved_object=reference_to(obj),
         reason=reason,
         message=message,

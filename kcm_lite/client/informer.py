@@ -115,7 +115,8 @@ class InOrder(Generic[T]):
         """Take over changes one by one: first the cache, then the subscribers."""
         indexer, processor = self.indexer, self.processor
         for event in events:
-            kind, obj = event.type, cast(T, event.object)
+            kind: str = event.type
+            obj: Any = event.object
             indexer.resource_version = event.resource_version
             if kind == "DELETED":
                 indexer.remove(object_key(obj))
