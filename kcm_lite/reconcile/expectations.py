@@ -1,7 +1,7 @@
 """Expectations: what a controller has done and not yet seen.
 
->>> clock = VirtualClock()
->>> expectations = ControllerExpectations(clock)
+>>> from kcm_lite.clock import VirtualClock
+>>> expectations = ControllerExpectations(VirtualClock())
 >>> expectations.expect_creations("default/web", 2)
 >>> expectations.satisfied_expectations("default/web")
 False
