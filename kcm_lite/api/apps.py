@@ -36,6 +36,7 @@ class ReplicaSet(Object, frozen=True, kw_only=True):
 
     KIND: ClassVar[str] = "ReplicaSet"
     API_VERSION: ClassVar[str] = "apps/v1"
+    KEPT: ClassVar[tuple[str, ...]] = ("status",)
 
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()

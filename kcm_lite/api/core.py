@@ -219,6 +219,7 @@ class ReplicationController(Object, frozen=True, kw_only=True):
 
     KIND: ClassVar[str] = "ReplicationController"
     API_VERSION: ClassVar[str] = "v1"
+    KEPT: ClassVar[tuple[str, ...]] = ("status",)
 
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: ReplicationControllerStatus = ReplicationControllerStatus()
