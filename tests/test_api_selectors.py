@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kcm_lite.api.apps import ReplicaSet
 from kcm_lite.api.core import Event, EventSource, Node, NodeSpec, Pod, PodSpec, PodStatus
 from kcm_lite.api.errors import BadRequest
+from kcm_lite.api.fieldselectors import parse_field_selector
 from kcm_lite.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from kcm_lite.api.selectors import (
     DOES_NOT_EXIST,
@@ -27,7 +28,6 @@ from kcm_lite.api.selectors import (
     format_label_selector,
     label_selector_as_selector,
     new_requirement,
-    parse_field_selector,
     parse_selector,
     selector_from_set,
 )

@@ -106,7 +106,7 @@ def test_hashes_become_safe_letters(number: int) -> None:
 
 def test_go_quoting() -> None:
     assert quote('a"b\\c\n\x00ü\u200b\U000e0001') == '"a\\"b\\\\c\\n\\x00ü\\u200b\\U000e0001"'
-    assert to_json({"b": ["<&>"], "a": None}) == '{"a":null,"b":["\\u003c\\u0026\\u003e"]}'
+    assert to_json({"b": ["<&>"], "a": None}) == '{"b":["\\u003c\\u0026\\u003e"],"a":null}'
 
 
 @pytest.mark.parametrize("text", ["", "1.0", " 1", "1_0", "0x1", "１", "+"])

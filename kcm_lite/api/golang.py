@@ -43,8 +43,8 @@ def _quote_char(char: str) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Return compact JSON as Go's ``json.Marshal``: map keys sorted, HTML characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    """Return compact JSON as Go's ``json.Marshal`` writes it: HTML characters are escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         if char in text:
             text = text.replace(char, f"\\u{ord(char):04x}")

@@ -1,8 +1,8 @@
-"""Label and field selectors: which objects are meant.
+"""Label selectors: which objects are meant.
 
 A label selector comes as an object (`LabelSelector`, in specs) or as text (``app in (a,b),!gone``,
 in requests); both become a `Selector`, whose ``matches`` is built once to be fast.
-See: k8s.io/apimachinery ``pkg/labels``, ``pkg/fields``, ``apis/meta/v1`` (helpers).
+See: k8s.io/apimachinery ``pkg/labels`` and ``apis/meta/v1`` (helpers).
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kcm_lite.api.errors import BadRequest
 from kcm_lite.api.golang import parse_int, quote
-from kcm_lite.api.meta import LabelSelector, Object, Struct
-from kcm_lite.api.scheme import resource_of
+from kcm_lite.api.memo import by_identity
+from kcm_lite.api.meta import LabelSelector, Struct
 from kcm_lite.api.validation.content import is_label_value, is_qualified_name
 from kcm_lite.api.validation.field import Causes, aggregate, invalid
 
@@ -174,10 +173,7 @@ def _selector(requirements: list[Requirement]) -> Selector:
     return Selector(tuple(sorted(requirements, key=lambda r: r.key)))
 
 
-_CACHE_LIMIT = 4096
-_cache: dict[int, tuple[LabelSelector, Selector]] = {}  # by id; the entry keeps the object alive
-
-
+@by_identity
 def label_selector_as_selector(selector: LabelSelector | None) -> Selector:
     """Return the matcher of a spec's selector: None matches nothing, an empty one everything.
 
@@ -188,9 +184,6 @@ def label_selector_as_selector(selector: LabelSelector | None) -> Selector:
     """
     if selector is None:
         return NOTHING
-    known = _cache.get(id(selector))
-    if known is not None:
-        return known[1]
     requirements = [
         new_requirement(key, EQUALS, (value,))
         for key, value in sorted(selector.match_labels.items())
@@ -201,11 +194,7 @@ def label_selector_as_selector(selector: LabelSelector | None) -> Selector:
             name = quote(expression.operator)
             raise SelectorError(f"{name} is not a valid label selector operator")
         requirements.append(new_requirement(expression.key, operator, expression.values))
-    result = _selector(requirements)
-    if len(_cache) >= _CACHE_LIMIT:
-        _cache.clear()
-    _cache[id(selector)] = selector, result
-    return result
+    return _selector(requirements)
 
 
 def selector_from_set(labels: Labels) -> Selector:
@@ -344,88 +333,3 @@ def _parse_identifiers(parser: _Parser) -> set[str]:
                 return values
             if parser.next != ",":
                 raise SelectorError(f"found '{parser.next}', expected: ',' or ')'")
-
-
-# --- fields -------------------------------------------------------------------------------------
-
-
-class FieldSelector(Struct, frozen=True, kw_only=True):
-    """A conjunction of (field, whether equal, value)."""
-
-    terms: tuple[tuple[str, bool, str], ...] = ()
-
-    def matches(self, obj: Object) -> bool:
-        """Return whether the object's fields satisfy every term."""
-        return all((_field_value(obj, name) == value) is equal for name, equal, value in self.terms)
-
-    def check(self, kind: type[Object]) -> None:
-        """Refuse fields that this kind cannot be selected by.
-
-        Raises:
-            BadRequest: Naming the first such field.
-        """
-        resource = resource_of(kind)
-        known = ("metadata.name", *(("metadata.namespace",) if resource.namespaced else ()))
-        for name, _, _ in self.terms:
-            if name in known or name in resource.fields:
-                continue
-            if resource.fields:
-                raise BadRequest(f"field label not supported: {name}")
-            only = '"metadata.name", "metadata.namespace"'
-            raise BadRequest(f"{quote(name)} is not a known field selector: only {only}")
-
-    def __str__(self) -> str:
-        return ",".join(
-            f"{name}{'=' if equal else '!='}" + re.sub(r"([\\,=])", r"\\\1", value)
-            for name, equal, value in self.terms
-        )
-
-
-def _field_value(obj: Object, name: str) -> str:
-    if name == "source":  # an event names its source twice
-        name = (
-            "reportingComponent"
-            if not _field_value(obj, "source.component")
-            else "source.component"
-        )
-    value: object = obj
-    for part in name.split("."):
-        value = getattr(value, re.sub("(?<=[a-z])(?=[A-Z])", "_", part).lower(), "")
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-_FIELD_TERM = re.compile(r"(?:\\.|[^,\\])+|\\$", re.DOTALL)
-_FIELD_PARTS = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
-
-
-def parse_field_selector(text: str) -> FieldSelector:
-    """Read a field selector, such as ``spec.nodeName=node-1,status.phase!=Failed``.
-
-    Raises:
-        SelectorError: A term has no operator, or its value a bad escape.
-    """
-    terms = []
-    for part in sorted(_FIELD_TERM.findall(text)):
-        match = _FIELD_PARTS.fullmatch(part)
-        if match is None:
-            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-        name, operator, raw = match.groups()
-        terms.append((name, operator != "!=", _unescape(raw)))
-    return FieldSelector(terms=tuple(terms))
-
-
-def _unescape(raw: str) -> str:
-    out, escaped = [], False
-    for char in raw:
-        if escaped and char not in "\\,=":
-            raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
-        if not escaped and char in ",=":
-            raise SelectorError(
-                f"invalid field selector: unescaped character in value: {ord(char)}"
-            )
-        escaped = not escaped and char == "\\"
-        if not escaped:
-            out.append(char)
-    if escaped:
-        raise SelectorError("invalid field selector: invalid escape sequence: \\")
-    return "".join(out)

@@ -315,11 +315,11 @@ def encode(obj: Object) -> dict[str, Any]:
 
 
 def to_wire(value: Any) -> Any:
-    """Return the wire form of any part of an object: structs, lists, maps, times, scalars."""
+    """Return the wire form of any part of an object: structs, maps by key, lists, scalars."""
     if isinstance(value, msgspec.Struct):
         return _encode_struct(value)
     if isinstance(value, Mapping):
-        return {key: to_wire(item) for key, item in value.items()}
+        return {key: to_wire(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [to_wire(item) for item in value]
     if isinstance(value, datetime):

@@ -7,6 +7,7 @@ See: k8s.io/apimachinery ``pkg/util/validation`` and ``pkg/api/validate/content`
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -45,9 +46,9 @@ _VALUE_MESSAGE = (
 _PERCENT_MESSAGE = "a valid percent string must be a numeric string followed by an ending '%'"
 
 
-def max_len_message(limit: int) -> str:
-    """The message for a string of too many bytes."""
-    return f"must be no more than {limit} bytes"
+def max_len_message(limit: int, unit: str = "characters") -> str:
+    """The message for a string that is too long: label keys and values say ``bytes``."""
+    return f"must be no more than {limit} {unit}"
 
 
 def range_message(low: int, high: int) -> str:
@@ -67,6 +68,7 @@ def _too_long(value: str, limit: int) -> bool:
     return len(value) * 4 > limit and len(value.encode(errors="surrogatepass")) > limit
 
 
+@lru_cache(4096)
 def is_dns1123_label(value: str) -> list[str]:
     """A label of a DNS name: namespaces, containers, ports' hosts."""
     errs = [max_len_message(63)] if _too_long(value, 63) else []
@@ -78,9 +80,9 @@ def is_dns1123_label(value: str) -> list[str]:
     return errs
 
 
-def is_dns1123_subdomain(value: str) -> list[str]:
+def is_dns1123_subdomain(value: str, unit: str = "characters") -> list[str]:
     """A DNS name: what most objects are called."""
-    errs = [max_len_message(253)] if _too_long(value, 253) else []
+    errs = [max_len_message(253, unit)] if _too_long(value, 253) else []
     if not _subdomain_re.fullmatch(value):
         errs.append(regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
     return errs
@@ -94,6 +96,7 @@ def is_dns1035_label(value: str) -> list[str]:
     return errs
 
 
+@lru_cache(4096)
 def is_qualified_name(value: str) -> list[str]:
     """A label key: a name with an optional DNS prefix and a slash (``IsLabelKey``)."""
     name_message = regex_message(_KEY_MESSAGE, _KEY, "MyName", "my.name", "123-abc")
@@ -109,19 +112,21 @@ def is_qualified_name(value: str) -> list[str]:
         prefix = parts[0]
         if not prefix:
             errs.append("prefix part must be non-empty")
-        errs += [f"prefix part {e}" for e in (is_dns1123_subdomain(prefix) if prefix else ())]
+        else:
+            errs += [f"prefix part {err}" for err in is_dns1123_subdomain(prefix, "bytes")]
     if not name:
         errs.append("name part must be non-empty")
     elif _too_long(name, 63):
-        errs.append(f"name part {max_len_message(63)}")
+        errs.append(f"name part {max_len_message(63, 'bytes')}")
     if not _key_re.fullmatch(name):
         errs.append(f"name part {name_message}")
     return errs
 
 
+@lru_cache(4096)
 def is_label_value(value: str) -> list[str]:
     """A label value: like a name, but it may be empty."""
-    errs = [max_len_message(63)] if _too_long(value, 63) else []
+    errs = [max_len_message(63, "bytes")] if _too_long(value, 63) else []
     if not _value_re.fullmatch(value):
         errs.append(regex_message(_VALUE_MESSAGE, _VALUE, "MyValue", "my_value", "12345"))
     return errs
@@ -151,6 +156,28 @@ def is_valid_port_name(value: str) -> list[str]:
 def is_valid_port_num(value: int) -> list[str]:
     """A port number."""
     return [] if 1 <= value <= 65535 else [range_message(1, 65535)]
+
+
+def is_config_map_key(value: str) -> list[str]:
+    """A key of a ConfigMap, which becomes a file name."""
+    errs = [max_len_message(253)] if _too_long(value, 253) else []
+    if not re.fullmatch("[-._a-zA-Z0-9]+", value):
+        message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        errs.append(regex_message(message, "[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"))
+    if value == ".":
+        errs.append("must not be '.'")
+    elif value == "..":
+        errs.append("must not be '..'")
+    elif value.startswith(".."):
+        errs.append("must not start with '..'")
+    return errs
+
+
+def is_path_segment(value: str) -> list[str]:
+    """A name that can stand in a URL."""
+    if value in (".", ".."):
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{part}'" for part in "/%" if part in value]
 
 
 def mask_trailing_dash(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kcm_lite.api.errors import Cause
 from kcm_lite.api.golang import quote, to_json
+from kcm_lite.api.serial import to_wire
 
 Causes = list[Cause]
 """What a validation function returns: everything that is wrong, in upstream's order."""
@@ -19,7 +20,7 @@ def show(value: Any) -> str:
     """Return a bad value as a message shows it: strings quoted, the rest as JSON."""
     if isinstance(value, str):
         return quote(value)
-    return to_json(value)
+    return to_json(to_wire(value))
 
 
 def _cause(path: str, reason: str, body: str, detail: str) -> Cause:
@@ -37,9 +38,9 @@ def invalid(path: str, value: Any, detail: str = "") -> Cause:
     return _cause(path, "FieldValueInvalid", f"Invalid value: {show(value)}", detail)
 
 
-def duplicate(path: str, value: Any) -> Cause:
+def duplicate(path: str, value: Any, detail: str = "") -> Cause:
     """A value that must be unique occurs twice."""
-    return _cause(path, "FieldValueDuplicate", f"Duplicate value: {show(value)}", "")
+    return _cause(path, "FieldValueDuplicate", f"Duplicate value: {show(value)}", detail)
 
 
 def not_found(path: str, value: Any) -> Cause:
@@ -48,7 +49,7 @@ def not_found(path: str, value: Any) -> Cause:
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str] = ()) -> Cause:
-    """A value is not one of those allowed; upstream prints these sorted."""
+    """A value is not one of those allowed."""
     names = ", ".join(quote(name) for name in supported)
     detail = f"supported values: {names}" if names else ""
     return _cause(path, "FieldValueNotSupported", f"Unsupported value: {show(value)}", detail)

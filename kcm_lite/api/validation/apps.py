@@ -1,0 +1,121 @@
+"""ReplicaSets and ControllerRevisions.
+
+See: kubernetes ``pkg/apis/apps/validation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcm_lite.api.apps import ControllerRevision, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
+from kcm_lite.api.core import PodTemplateSpec, ReplicationControllerStatus
+from kcm_lite.api.selectors import Selector, SelectorError, label_selector_as_selector
+from kcm_lite.api.validation.field import Causes, forbidden, invalid, not_supported, required
+from kcm_lite.api.validation.meta import (
+    immutable,
+    nonnegative,
+    validate_label_selector,
+    validate_meta,
+    validate_meta_update,
+)
+from kcm_lite.api.validation.pod import validate_pod_template
+
+
+def validate_replica_set(rs: ReplicaSet) -> Causes:
+    """Check a new ReplicaSet."""
+    return validate_meta(rs.metadata) + _validate_spec(rs.spec)
+
+
+def validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> Causes:
+    """Check an update: the selector cannot change."""
+    causes = validate_meta_update(new.metadata, old.metadata) + _validate_spec(new.spec)
+    return causes + immutable(new.spec.selector, old.spec.selector, "spec.selector")
+
+
+def validate_replica_set_status_update(new: ReplicaSet, old: ReplicaSet) -> Causes:
+    """Check that the counts of a status fit together."""
+    causes = validate_meta_update(new.metadata, old.metadata)
+    causes += validate_replica_counts(new.status)
+    return causes
+
+
+def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStatus) -> Causes:
+    """Check the counts of pods that ReplicaSets and ReplicationControllers report."""
+    causes: Causes = []
+    total, labeled = status.replicas, status.fully_labeled_replicas
+    ready, available = status.ready_replicas, status.available_replicas
+    causes += nonnegative(total, "status.replicas")
+    causes += nonnegative(labeled, "status.fullyLabeledReplicas")
+    causes += nonnegative(ready, "status.readyReplicas")
+    causes += nonnegative(available, "status.availableReplicas")
+    causes += nonnegative(status.observed_generation, "status.observedGeneration")
+    if isinstance(status, ReplicaSetStatus):
+        causes += nonnegative(status.terminating_replicas, "status.terminatingReplicas")
+    detail = "cannot be greater than status.replicas"
+    if labeled > total:
+        causes.append(invalid("status.fullyLabeledReplicas", labeled, detail))
+    if ready > total:
+        causes.append(invalid("status.readyReplicas", ready, detail))
+    if available > total:
+        causes.append(invalid("status.availableReplicas", available, detail))
+    if available > ready:
+        detail = "cannot be greater than readyReplicas"
+        causes.append(invalid("status.availableReplicas", available, detail))
+    return causes
+
+
+def _validate_spec(spec: ReplicaSetSpec) -> Causes:
+    causes = nonnegative(spec.replicas, "spec.replicas")
+    causes += nonnegative(spec.min_ready_seconds, "spec.minReadySeconds")
+    if spec.selector is None:
+        causes.append(required("spec.selector"))
+    else:
+        causes += validate_label_selector(spec.selector, "spec.selector")
+        if not spec.selector.match_labels and not spec.selector.match_expressions:
+            detail = "empty selector is invalid for deployment"  # upstream's words, here as well
+            causes.append(invalid("spec.selector", spec.selector, detail))
+    try:
+        selector = label_selector_as_selector(spec.selector)
+    except SelectorError:
+        causes.append(invalid("spec.selector", spec.selector, "invalid label selector"))
+        return causes
+    return causes + validate_template_of(spec.template, selector, "spec.template", "ReplicaSet")
+
+
+def validate_template_of(
+    template: PodTemplateSpec, selector: Selector, path: str, kind: str
+) -> Causes:
+    """Check the template of a workload whose pods run for ever."""
+    causes: Causes = []
+    labels = template.metadata.labels
+    if not selector.empty and not selector.matches(labels):
+        detail = "`selector` does not match template `labels`"
+        causes.append(invalid(f"{path}.metadata.labels", labels or None, detail))
+    causes += validate_pod_template(template, path)
+    policy = template.spec.restart_policy
+    if policy != "Always":
+        causes.append(not_supported(f"{path}.spec.restartPolicy", policy, ("Always",)))
+    if template.spec.active_deadline_seconds is not None:
+        detail = f"activeDeadlineSeconds in {kind} is not Supported"
+        causes.append(forbidden(f"{path}.spec.activeDeadlineSeconds", detail))
+    return causes
+
+
+def _validate_revision(revision: ControllerRevision) -> Causes:
+    return validate_meta(revision.metadata) + nonnegative(revision.revision, "revision")
+
+
+def validate_controller_revision(revision: ControllerRevision) -> Causes:
+    """Check a new revision: it must hold data."""
+    causes = _validate_revision(revision)
+    if revision.data is None:
+        causes.append(required("data", "data is mandatory"))
+    elif not isinstance(revision.data, Mapping):
+        causes.append(required("data", "data must be a valid JSON object"))
+    return causes
+
+
+def validate_controller_revision_update(new: ControllerRevision, old: ControllerRevision) -> Causes:
+    """Check an update: only the number may change."""
+    causes = validate_meta_update(new.metadata, old.metadata) + _validate_revision(new)
+    return causes + immutable(new.data, old.data, "data")

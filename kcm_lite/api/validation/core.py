@@ -1,0 +1,328 @@
+"""Core kinds other than pods.
+
+See: kubernetes ``pkg/apis/core/validation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcm_lite.api.core import (
+    ConfigMap,
+    Event,
+    Namespace,
+    Node,
+    ReplicationController,
+    ReplicationControllerSpec,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    Taint,
+)
+from kcm_lite.api.quantity import parse_quantity
+from kcm_lite.api.selectors import selector_from_set
+from kcm_lite.api.serial import to_wire
+from kcm_lite.api.validation.apps import validate_replica_counts, validate_template_of
+from kcm_lite.api.validation.container import one_of
+from kcm_lite.api.validation.content import (
+    is_config_map_key,
+    is_dns1123_label,
+    is_dns1123_subdomain,
+    is_label_value,
+    is_qualified_name,
+)
+from kcm_lite.api.validation.field import (
+    Causes,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
+from kcm_lite.api.validation.meta import (
+    all_invalid,
+    nonnegative,
+    validate_finalizer_is_known,
+    validate_meta,
+    validate_meta_update,
+)
+from kcm_lite.api.validation.pod import TAINT_EFFECTS
+from kcm_lite.api.validation.resources import (
+    is_standard_quota_resource,
+    validate_amount,
+    validate_quota_resource_name,
+)
+
+Amounts = Mapping[str, str | int | float]
+
+
+# --- ReplicationController ----------------------------------------------------------------------
+
+
+def validate_replication_controller(rc: ReplicationController) -> Causes:
+    """Check a new ReplicationController."""
+    return validate_meta(rc.metadata) + _validate_rc_spec(rc.spec)
+
+
+def validate_replication_controller_update(
+    new: ReplicationController, old: ReplicationController
+) -> Causes:
+    """Check an update; unlike a ReplicaSet's, the selector may change."""
+    return validate_meta_update(new.metadata, old.metadata) + _validate_rc_spec(new.spec)
+
+
+def validate_replication_controller_status_update(
+    new: ReplicationController, old: ReplicationController
+) -> Causes:
+    """Check that the counts of a status fit together."""
+    causes = validate_meta_update(new.metadata, old.metadata)
+    return causes + validate_replica_counts(new.status)
+
+
+def _validate_rc_spec(spec: ReplicationControllerSpec) -> Causes:
+    causes = nonnegative(spec.min_ready_seconds, "spec.minReadySeconds")
+    if not spec.selector:
+        causes.append(required("spec.selector"))
+    if spec.replicas is None:
+        causes.append(required("spec.replicas"))
+    causes += nonnegative(spec.replicas, "spec.replicas")
+    if spec.template is None:
+        return [*causes, required("spec.template")]
+    selector = selector_from_set(spec.selector)
+    return causes + validate_template_of(
+        spec.template, selector, "spec.template", "ReplicationController"
+    )
+
+
+# --- Node ---------------------------------------------------------------------------------------
+
+
+def validate_node(node: Node) -> Causes:
+    """Check a new node."""
+    causes = validate_meta(node.metadata, namespaced=False)
+    causes += _validate_taints(node.spec.taints)
+    return causes + _validate_node_resources(node)
+
+
+def validate_node_update(new: Node, old: Node) -> Causes:
+    """Check an update of a node or of its status."""
+    causes = validate_meta_update(new.metadata, old.metadata)
+    causes += _validate_node_resources(new)
+    provider = old.spec.extra.get("providerID")
+    if provider and new.spec.extra.get("providerID") != provider:
+        detail = 'node updates may not change providerID except from "" to valid'
+        causes.append(forbidden("spec.providerID", detail))
+    return causes + _validate_taints(new.spec.taints)
+
+
+def _validate_node_resources(node: Node) -> Causes:
+    causes: Causes = []
+    for field in ("capacity", "allocatable"):
+        amounts: Amounts = getattr(node.status, field)
+        for name, amount in sorted(amounts.items()):
+            path = f"status.{field}.{name}"
+            causes += validate_amount(name, parse_quantity(amount), path)
+    return causes
+
+
+def _validate_taints(taints: tuple[Taint, ...]) -> Causes:
+    causes: Causes = []
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(taints):
+        path = f"metadata.taints[{i}]"  # where upstream says they are
+        causes += all_invalid(f"{path}.key", taint.key, is_qualified_name(taint.key))
+        if messages := is_label_value(taint.value):
+            causes.append(invalid(f"{path}.value", taint.value, ";".join(messages)))
+        causes += one_of(taint.effect, TAINT_EFFECTS, f"{path}.effect")
+        if (taint.key, taint.effect) in seen:
+            value = {
+                "Key": taint.key,
+                "Value": taint.value,
+                "Effect": taint.effect,
+                "TimeAdded": to_wire(taint.time_added),
+            }
+            detail = "taints must be unique by key and effect pair"
+            causes.append(duplicate(path, value, detail))
+        seen.add((taint.key, taint.effect))
+    return causes
+
+
+# --- Namespace ----------------------------------------------------------------------------------
+
+
+def validate_namespace(namespace: Namespace) -> Causes:
+    """Check a new namespace."""
+    causes = validate_meta(namespace.metadata, namespaced=False, rule=is_dns1123_label)
+    for finalizer in namespace.spec.finalizers:
+        causes += all_invalid("spec.finalizers", finalizer, is_qualified_name(finalizer))
+        causes += validate_finalizer_is_known(finalizer, "spec.finalizers")
+    return causes
+
+
+def validate_namespace_update(new: Namespace, old: Namespace) -> Causes:
+    """Check an update of a namespace."""
+    return validate_namespace(new) + validate_meta_update(new.metadata, old.metadata)
+
+
+def validate_namespace_status_update(new: Namespace, old: Namespace) -> Causes:
+    """Check that the phase fits the deletion timestamp."""
+    causes = validate_meta_update(new.metadata, old.metadata)
+    phase = new.status.phase
+    if new.metadata.deletion_timestamp is None and phase != "Active":
+        detail = "may only be 'Active' if `deletionTimestamp` is empty"
+        causes.append(invalid("status.Phase", phase, detail))
+    if new.metadata.deletion_timestamp is not None and phase != "Terminating":
+        detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+        causes.append(invalid("status.Phase", phase, detail))
+    return causes
+
+
+# --- ResourceQuota ------------------------------------------------------------------------------
+
+SCOPES = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "VolumeAttributesClass",
+    "CrossNamespacePodAffinity",
+)
+_CONFLICTING = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_POD_COUNTS = frozenset({"pods"})
+_POD_COMPUTE = frozenset(
+    {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+)
+
+
+def validate_resource_quota(quota: ResourceQuota) -> Causes:
+    """Check a new quota."""
+    causes = validate_meta(quota.metadata) + _validate_quota_spec(quota.spec)
+    return causes + _validate_quota_status(quota)
+
+
+def validate_resource_quota_update(new: ResourceQuota, old: ResourceQuota) -> Causes:
+    """Check an update: the scopes cannot change."""
+    causes = validate_meta_update(new.metadata, old.metadata) + _validate_quota_spec(new.spec)
+    if set(new.spec.scopes) != set(old.spec.scopes):
+        causes.append(invalid("spec.scopes", new.spec.scopes, "field is immutable"))
+    return causes
+
+
+def validate_resource_quota_status_update(new: ResourceQuota, old: ResourceQuota) -> Causes:
+    """Check an update of what is used."""
+    causes = validate_meta_update(new.metadata, old.metadata)
+    return causes + _validate_quota_status(new)
+
+
+def _validate_amounts(amounts: Amounts, path: str) -> Causes:
+    causes: Causes = []
+    for name, amount in sorted(amounts.items()):
+        causes += validate_quota_resource_name(name, f"{path}[{name}]")
+        causes += validate_amount(name, parse_quantity(amount), f"{path}[{name}]")
+    return causes
+
+
+def _validate_quota_status(quota: ResourceQuota) -> Causes:
+    causes = _validate_amounts(quota.status.hard, "status.hard")
+    return causes + _validate_amounts(quota.status.used, "status.used")
+
+
+def _validate_quota_spec(spec: ResourceQuotaSpec) -> Causes:
+    causes = _validate_amounts(spec.hard, "spec.hard")
+    for scope in spec.scopes:
+        if scope not in SCOPES:
+            causes.append(invalid("spec.scopes", spec.scopes, "unsupported scope"))
+        for name in sorted(spec.hard):
+            if is_standard_quota_resource(name) and not _scope_fits(scope, name):
+                detail = "unsupported scope applied to resource"
+                causes.append(invalid("spec.scopes", spec.scopes, detail))
+    for pair in _CONFLICTING:
+        if pair <= set(spec.scopes):
+            causes.append(invalid("spec.scopes", spec.scopes, "conflicting scopes"))
+    return causes
+
+
+def _scope_fits(scope: str, resource: str) -> bool:
+    if scope == "BestEffort":
+        return resource in _POD_COUNTS
+    if scope == "VolumeAttributesClass":
+        return resource in ("persistentvolumeclaims", "requests.storage")
+    return scope not in SCOPES or resource in _POD_COUNTS | _POD_COMPUTE
+
+
+# --- ConfigMap ----------------------------------------------------------------------------------
+
+MAX_DATA = 1 << 20
+
+
+def validate_config_map(config: ConfigMap) -> Causes:
+    """Check a new ConfigMap."""
+    causes = validate_meta(config.metadata)
+    for key in sorted(config.data):
+        causes += all_invalid(f"data[{key}]", key, is_config_map_key(key))
+        if key in config.binary_data:
+            detail = "duplicate of key present in binaryData"
+            causes.append(invalid(f"data[{key}]", key, detail))
+    for key in sorted(config.binary_data):
+        causes += all_invalid(f"binaryData[{key}]", key, is_config_map_key(key))
+    values = (*config.data.values(), *config.binary_data.values())
+    if sum(len(value.encode()) for value in values) > MAX_DATA:
+        causes.append(too_long("", MAX_DATA))
+    return causes
+
+
+def validate_config_map_update(new: ConfigMap, old: ConfigMap) -> Causes:
+    """Check an update: an immutable ConfigMap stays as it is."""
+    causes = validate_meta_update(new.metadata, old.metadata)
+    if old.immutable:
+        detail = "field is immutable when `immutable` is set"
+        if not new.immutable:
+            causes.append(forbidden("immutable", detail))
+        if new.data != old.data:
+            causes.append(forbidden("data", detail))
+        if new.binary_data != old.binary_data:
+            causes.append(forbidden("binaryData", detail))
+    return causes + validate_config_map(new)
+
+
+# --- Event --------------------------------------------------------------------------------------
+
+
+def validate_event(event: Event) -> Causes:
+    """Check an event, new or updated (``legacyValidateEvent``)."""
+    causes: Causes = []
+    involved, namespace = event.involved_object.namespace, event.metadata.namespace
+    path = "involvedObject.namespace"
+    if event.event_time is None:
+        if namespace != involved and not (not involved and namespace == "default"):
+            causes.append(invalid(path, involved, "does not match event.namespace"))
+    else:
+        if not involved and namespace not in ("default", "kube-system"):
+            causes.append(invalid(path, involved, "does not match event.namespace"))
+        causes += _validate_new_style(event)
+    return causes + all_invalid("namespace", namespace, is_dns1123_subdomain(namespace))
+
+
+def _validate_new_style(event: Event) -> Causes:
+    causes: Causes = []
+    component = event.reporting_component
+    if not component:
+        causes.append(required("reportingComponent"))
+    causes += all_invalid("reportingComponent", component, is_qualified_name(component))
+    for path, text in (
+        ("reportingInstance", event.reporting_instance),
+        ("action", event.action),
+        ("reason", event.reason),
+    ):
+        if not text:
+            causes.append(required(path))
+        if len(text.encode()) > 128:
+            causes.append(invalid(path, "", "can have at most 128 characters"))
+    if len(event.message.encode()) > 1024:
+        causes.append(invalid("message", "", "can have at most 1024 characters"))
+    return causes
+
+
+def validate_event_update(new: Event, old: Event) -> Causes:
+    """Check an update of an event."""
+    return validate_event(new)
