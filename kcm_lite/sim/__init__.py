@@ -1,0 +1,1 @@
+"""A cluster in a variable: API server, controllers, scheduler and kubelets in virtual time."""

@@ -1,0 +1,367 @@
+"""A cluster in a variable.
+
+>>> cluster = Cluster(nodes=3)
+>>> cluster.apply(open("web.yaml").read())          # doctest: +SKIP
+>>> cluster.run_for(30)
+>>> cluster.get("pods")
+No resources found.
+
+Inside: a virtual clock, an API server, the controllers, a scheduler and the nodes' kubelets. At
+``t=0`` everything is there, the caches are filled and nothing has happened yet.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from kcm_lite.api.core import Namespace, Node, Pod
+from kcm_lite.api.errors import NotFound
+from kcm_lite.api.meta import DeleteOptions, Object, ObjectMeta, object_key
+from kcm_lite.api.scheme import Resource, resource_of
+from kcm_lite.api.serial import encode
+from kcm_lite.api.yaml import load_documents
+from kcm_lite.apiserver.server import APIServer
+from kcm_lite.apiserver.transport import InMemoryTransport, Latency
+from kcm_lite.client.clientset import Client
+from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.clock import VirtualClock
+from kcm_lite.controllers.context import CONTROLLERS, ControllerContext
+from kcm_lite.controllers.replicaset_types import TODAY, ReplicaSetGates
+from kcm_lite.sim.check import BadInput, Problem, nearest, show
+from kcm_lite.sim.explain import Explanation, explain
+from kcm_lite.sim.kinds import resource_named
+from kcm_lite.sim.kubelet import Kubelets
+from kcm_lite.sim.manifests import Inert, in_namespace, read_manifest
+from kcm_lite.sim.nodes import Machines, node_object
+from kcm_lite.sim.profile import Profile, parse_profile
+from kcm_lite.sim.quota import QuotaLoop
+from kcm_lite.sim.tables import Table, table
+from kcm_lite.trace import Note, Trace
+
+T = TypeVar("T", bound=Object)
+
+START = datetime(2026, 1, 1, 0, 0, 0, 200_000, tzinfo=UTC)
+"""The date and time at t=0: a fifth of a second past a full minute."""
+
+LATENCY = Latency()
+
+CLUSTER = "cluster"
+"""The agent of what is there before anything happens."""
+
+Manifest = Object | Mapping[str, Any]
+
+
+class _Wire(InMemoryTransport):
+    """A transport that takes no time until the cluster is up."""
+
+    def slow_down(self, latency: Latency) -> None:
+        self.latency, self._half = latency, latency.call / 2
+
+
+class Cluster:
+    """A simulated cluster.
+
+    Args:
+        nodes: How many machines; they are called node-1, node-2, ...
+        seed: Decides uids, generated names and jitter: the same seed gives the same run.
+        profile: What pods do, see `kcm_lite.sim.profile`; by default they start and get ready.
+        qps: Requests a second that each controller's client may make; 0: no limit.
+        burst: How many of them at once after a quiet time.
+        controllers: Which run, by name; by default all that there are.
+        gates: Which release the ReplicaSet controllers follow.
+        start: The date and time at t=0, UTC.
+        detail: Also record deliveries, queue steps, syncs and decisions, not only writes.
+        latency: How long API calls and watch deliveries take.
+        namespace: Where objects go that name no namespace.
+
+    Raises:
+        BadInput: The profile or a controller's name makes no sense.
+
+    Attributes:
+        clock: Virtual time; ``clock.time()`` is the second of the run.
+        server: The API server; its verbs act at once, as ``user``.
+        trace: Everything that happened.
+        kubelets: The nodes' agenda.
+        inert: What was applied and is not simulated.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        seed: int = 0,
+        *,
+        profile: Profile | Mapping[str, Any] | None = None,
+        qps: float = 20.0,
+        burst: int = 30,
+        controllers: Iterable[str] | None = None,
+        gates: ReplicaSetGates = TODAY,
+        start: datetime = START,
+        detail: bool = True,
+        latency: Latency = LATENCY,
+        namespace: str = "default",
+    ) -> None:
+        if not isinstance(profile, Profile):
+            profile = parse_profile(profile)
+        wanted = _controllers(controllers)
+        self.namespace = namespace
+        self.clock = VirtualClock(start)
+        self.trace = Trace(detail=detail)
+        self.server = APIServer(self.clock, trace=self.trace, rng=random.Random(f"{seed}/server"))
+        self.machines = Machines()
+        self.kubelets = Kubelets(
+            self.server,
+            self.clock,
+            self.machines,
+            profile,
+            watch=latency.watch,
+            call=latency.call / 2,
+        )
+        self.inert: list[Inert] = []
+        self._applied: dict[str, Mapping[str, Any]] = {}
+        self._quota = QuotaLoop(self.server, self.clock, delay=latency.watch + latency.call / 2)
+        self.server.subscribe(Node, self.machines.on_node)
+        self.server.subscribe(Pod, self.kubelets.on_pod)
+        for number in range(1, nodes + 1):
+            node = node_object(number, scenario=namespace, now=self.clock.timestamp())
+            self.server.create(node, agent=CLUSTER)
+        self.ensure_namespace(namespace)
+        self._boot(wanted, gates, seed, qps, burst, latency)
+
+    def _boot(
+        self,
+        controllers: list[str],
+        gates: ReplicaSetGates,
+        seed: int,
+        qps: float,
+        burst: int,
+        latency: Latency,
+    ) -> None:
+        """Start the controllers and let them fill their caches, all at t=0."""
+        wire = _Wire(self.server, self.clock, latency=Latency(0.0, 0.0), trace=self.trace)
+        self.transport = wire
+
+        def client_for(agent: str) -> Client:
+            return Client(wire, self.clock, agent=agent, qps=qps, burst=burst)
+
+        self.client_for = client_for
+        self.informers = SharedInformerFactory(
+            Client(wire, self.clock, agent="shared-informers", qps=0),
+            self.clock,
+            rng=random.Random(f"{seed}/informers"),
+            name="shared-informers",
+            trace=self.trace,
+        )
+        context = ControllerContext(
+            self.clock,
+            self.trace,
+            client_for,
+            self.informers,
+            gates,
+            random.Random(f"{seed}/controllers"),
+        )
+        runs = [(name, CONTROLLERS[name](context)) for name in controllers]
+        self.informers.start()
+        for name, run in runs:
+            self.clock.spawn(_awaited(run), name=name)
+        self.clock.settle(until=0.0)
+        wire.slow_down(latency)
+        self.note(CLUSTER, f"{len(self.machines.by_name)} nodes, {', '.join(controllers)}")
+
+    # ---- time
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self.clock.time()
+
+    def run_for(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self.clock.run_for(seconds)
+
+    def run_until(self, when: float) -> None:
+        """Let time pass up to a second of the run."""
+        self.clock.run_until(when)
+
+    def settle(self, *, until: float) -> float:
+        """Let time pass until nothing is left to happen, at the latest until ``until``."""
+        return self.clock.settle(until=until)
+
+    def close(self) -> None:
+        """Stop everything."""
+        self.clock.close()
+
+    # ---- writing, as a user
+
+    def apply(self, what: str | Manifest | Iterable[Manifest]) -> list[Object]:
+        """Create or change objects, as ``kubectl apply`` does.
+
+        Args:
+            what: YAML text, an object, a mapping, or several of them.
+
+        Returns:
+            The objects as stored; kinds that are not simulated go to `inert` instead.
+
+        Raises:
+            BadInput: The YAML or an object cannot be read; nothing has been applied.
+            StatusError: The server refuses an object; those before it stay.
+        """
+        if isinstance(what, str):
+            manifests: list[Manifest] = [d.raw for d in load_documents(what)]
+        elif isinstance(what, Object | Mapping):
+            manifests = [what]
+        else:
+            manifests = list(what)
+        prepared = [self.prepare(m, f"[{i}]") for i, m in enumerate(manifests)]
+        return [stored for obj in prepared if (stored := self.put(obj)) is not None]
+
+    def prepare(self, manifest: Manifest, where: str = "") -> Object | Inert:
+        """Read one manifest strictly, without doing anything.
+
+        Raises:
+            BadInput: It is no object, or a field does not fit.
+        """
+        if isinstance(manifest, Object):
+            return in_namespace(manifest, self.namespace)
+        return read_manifest(manifest, namespace=self.namespace, where=where)
+
+    def put(self, obj: Object | Inert) -> Object | None:
+        """Create a prepared object, or change the one of its name."""
+        if isinstance(obj, Inert):
+            self.inert.append(obj)
+            self.note(CLUSTER, f"{obj.kind}/{obj.name}: stored, not simulated")
+            return None
+        self.ensure_namespace(obj.metadata.namespace)
+        key, wire = f"{obj.KIND}/{object_key(obj)}", encode(obj)
+        before = self._applied.get(key)
+        self._applied[key] = wire
+        if not obj.metadata.name:
+            return self.server.create(obj)
+        try:
+            self.server.get(type(obj), obj.metadata.namespace, obj.metadata.name)
+        except NotFound:
+            return self.server.create(obj)
+        patch = {k: v for k, v in _removals(before or {}, wire).items() if k != "status"}
+        meta = obj.metadata
+        return self.server.patch(
+            type(obj), meta.namespace, meta.name, patch, patch_type="strategic"
+        )
+
+    def create(self, obj: T) -> T:
+        """Create an object."""
+        obj = in_namespace(obj, self.namespace)
+        self.ensure_namespace(obj.metadata.namespace)
+        return self.server.create(obj)
+
+    def patch(self, ref: str, patch: Any, *, namespace: str = "", patch_type: str = "merge") -> Any:
+        """Patch the object that ``kind/name`` means."""
+        resource, where, name = self.locate(ref, namespace)
+        return self.server.patch(resource.type, where, name, patch, patch_type=patch_type)
+
+    def scale(self, ref: str, replicas: int, *, namespace: str = "") -> Any:
+        """Set the wanted number of replicas of ``kind/name``."""
+        return self.patch(ref, {"spec": {"replicas": replicas}}, namespace=namespace)
+
+    def delete(
+        self,
+        ref: str,
+        *,
+        namespace: str = "",
+        propagation: str = "Background",
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """Delete ``kind/name`` and, unless ``propagation`` says otherwise, what it owns."""
+        resource, where, name = self.locate(ref, namespace)
+        options = DeleteOptions(
+            propagation_policy=propagation, grace_period_seconds=grace_period_seconds
+        )
+        self.server.delete(resource.type, where, name, options)
+
+    def ensure_namespace(self, name: str) -> None:
+        """Create a namespace if it is not there."""
+        if not name:
+            return
+        try:
+            self.server.get(Namespace, "", name)
+        except NotFound:
+            meta = ObjectMeta(name=name)
+            self.server.create(Namespace(metadata=meta), agent=CLUSTER)
+
+    def note(self, source: str, text: str) -> None:
+        """Write into the trace that something was done from outside."""
+        self.trace.write(Note(self.now, source, text))
+
+    # ---- reading
+
+    def locate(self, ref: str, namespace: str = "") -> tuple[Resource, str, str]:
+        """Return kind, namespace and name of ``kind/name``, such as ``rs/web``.
+
+        Raises:
+            ValueError: It is not of this form, or the kind is not simulated.
+        """
+        kind, slash, name = ref.partition("/")
+        if not slash or not name:
+            raise ValueError(f'got "{ref}", want kind/name, for example rs/web')
+        resource = resource_named(kind)
+        return resource, (namespace or self.namespace) if resource.namespaced else "", name
+
+    def object(self, ref: str, *, namespace: str = "") -> Any:
+        """Return the object that ``kind/name`` means.
+
+        Raises:
+            NotFound: There is none.
+        """
+        resource, where, name = self.locate(ref, namespace)
+        return self.server.get(resource.type, where, name)
+
+    def objects(self, kind: type[T], *, namespace: str | None = None) -> tuple[T, ...]:
+        """Return all objects of a type in a namespace (by default the cluster's; "" means all)."""
+        where = self.namespace if namespace is None else namespace
+        if not resource_of(kind).namespaced:
+            where = ""
+        return self.server.list(kind, where).items
+
+    def get(self, kind: str, *, namespace: str | None = None, wide: bool = False) -> Table:
+        """Return the table of a kind's objects, as ``kubectl get`` prints it."""
+        resource = resource_named(kind)
+        objects = self.objects(resource.type, namespace=namespace)
+        return table(resource, objects, self.clock.now(), wide=wide)
+
+    def explain(self, ref: str, *, namespace: str = "") -> Explanation:
+        """Say why things happened to an object: why chosen, why retried, what held it up."""
+        resource, where, name = self.locate(ref, namespace)
+        return explain(self.trace, resource, where, name)
+
+
+async def _awaited(run: Any) -> None:
+    await run()
+
+
+def _controllers(names: Iterable[str] | None) -> list[str]:
+    """Return full names of controllers; ``replicaset`` is short for ``replicaset-controller``."""
+    if names is None:
+        return list(CONTROLLERS)
+    out, problems = [], []
+    for i, name in enumerate(names):
+        full = name if name in CONTROLLERS else f"{name}-controller"
+        if full not in CONTROLLERS:
+            hint = nearest(name, CONTROLLERS)
+            text = f"got {show(name)}, want one of {', '.join(CONTROLLERS)}{hint}"
+            problems.append(Problem(f"controllers[{i}]", text))
+        out.append(full)
+    if problems:
+        raise BadInput(problems)
+    return out
+
+
+def _removals(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``after`` with a null for every field that was there before and is no more."""
+    out = dict(after)
+    for key, value in before.items():
+        if key not in after:
+            out[key] = None
+        elif isinstance(value, Mapping) and isinstance(after[key], Mapping):
+            out[key] = _removals(value, after[key])
+    return out

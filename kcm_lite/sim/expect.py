@@ -1,0 +1,441 @@
+"""Assertions about a run: the ``expect:`` list of a scenario, checked against the trace.
+
+Each entry says *when*, *what* and *how it must compare*::
+
+    expect:
+    - at: 10                            # at one moment (seconds, or 1m30s); absent: at the end
+      object: ReplicaSet/web            # Kind/name, or Kind/namespace/name
+      path: status.readyReplicas
+      equals: 3
+    - within: 30                        # at some moment from 0 to 30; [5, 30] from 5 to 30
+      pods: {owner: web, ready: true}
+      atLeast: 2
+    - always: [10, 60]                  # at every moment; true: all the time
+      pods: {phase: Failed}
+      count: 0
+    - event: {reason: FailedCreate, object: ReplicaSet/web}
+      atLeast: 3
+    - object: ReplicaSet/web
+      verdict: complete
+
+What can be looked at:
+
+``object`` with ``path``     a field, as written in a manifest: ``spec.replicas``,
+                             ``status.conditions[type=Ready].status``, ``spec.containers[0].image``,
+                             ``metadata.annotations['a.b/c']``
+``object`` with ``exists``   whether the object is there
+``object`` with ``verdict``  ``complete`` (all replicas there, ready, available, none surplus),
+                             ``progressing``, or ``failing`` (a condition says so)
+``pods``                     the number of pods that match ``phase``, ``ready``, ``owner`` (name of
+                             the controller), ``labels``, ``node``, ``deleting``, ``name``
+``event``                    how often an event was reported that matches ``reason``, ``type``,
+                             ``object``, ``message`` (a part of it)
+
+How it compares: ``equals``, ``notEquals``, ``atLeast``, ``atMost``, ``contains`` (of a text or
+list), ``matches`` (a regular expression), ``exists``. For pods and events ``count`` is ``equals``;
+for events ``atLeast: 1`` is the default. A number that is absent counts as 0: the API leaves zeros
+out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import Any
+
+import msgspec
+
+from kcm_lite.api.core import Event, Pod
+from kcm_lite.api.meta import controller_of
+from kcm_lite.api.serial import encode
+from kcm_lite.sim.check import (
+    Problem,
+    anything,
+    boolean,
+    choice,
+    integer,
+    record,
+    show,
+    string,
+    strings,
+)
+from kcm_lite.sim.durations import duration
+from kcm_lite.sim.kinds import Unknown, resource_named
+from kcm_lite.sim.verdicts import VERDICTS, is_ready, verdict_of
+from kcm_lite.trace import ApiWrite, Trace
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+COMPARISONS = ("equals", "notEquals", "atLeast", "atMost", "contains", "matches")
+Key = tuple[str, str, str]  # kind, namespace, name
+Test = Callable[[Any], bool]
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """One entry of ``expect:``, ready to be checked.
+
+    Attributes:
+        where: Its place in the file, such as ``expect[2]``.
+        text: What it says, in one line.
+        mode: at, within or always.
+        start: First moment that counts, in seconds.
+        end: Last moment that counts; infinite means the end of the run.
+        subject: ``object``, ``pods`` or ``event``.
+        key: The object, for ``object``.
+        look: What is compared: of an object a value, of a pod or an event whether it counts.
+        test: Whether a value is right.
+    """
+
+    where: str
+    text: str
+    mode: str
+    start: float
+    end: float
+    subject: str
+    key: Key | None
+    look: Callable[[Any], Any]
+    test: Test
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How an expectation came out.
+
+    Attributes:
+        ok: Whether it held.
+        t: When it was decided: the first violation, the first moment that it was true, or the end.
+        found: The value at that time.
+    """
+
+    expectation: Expectation
+    ok: bool
+    t: float
+    found: Any
+
+
+# ---- reading
+
+
+def check_expect(
+    value: Any, path: str, problems: list[Problem], *, namespace: str
+) -> tuple[Expectation, ...]:
+    """Check a list of expectations as written."""
+    if not isinstance(value, list):
+        problems.append(Problem(path, f"got {show(value)}, want a list"))
+        return ()
+    out = [_entry(v, f"{path}[{i}]", problems, namespace) for i, v in enumerate(value)]
+    return tuple(e for e in out if e is not None)
+
+
+FIELDS = {
+    "at": duration,
+    "within": anything,
+    "always": anything,
+    "object": string,
+    "path": string,
+    "exists": boolean,
+    "verdict": choice(*VERDICTS),
+    "pods": record(
+        {
+            "phase": choice(*PHASES),
+            "ready": boolean,
+            "owner": string,
+            "labels": strings,
+            "node": string,
+            "deleting": boolean,
+            "name": string,
+        }
+    ),
+    "event": record({"reason": string, "type": string, "object": string, "message": string}),
+    "count": integer(0),
+    **dict.fromkeys(COMPARISONS, anything),
+}
+
+
+def _entry(value: Any, path: str, problems: list[Problem], namespace: str) -> Expectation | None:
+    before = len(problems)
+    raw = record(FIELDS)(value, path, problems)
+    mode, start, end = _when(raw, path, problems)
+    subjects = [s for s in ("object", "pods", "event") if s in raw]
+    if isinstance(value, Mapping) and len(subjects) != 1:
+        problems.append(Problem(path, "wants exactly one of object, pods, event"))
+    if len(problems) > before:
+        return None
+    subject, key = subjects[0], None
+    if subject == "object":
+        key = object_key(raw["object"], f"{path}.object", problems, namespace)
+        look, test = _object(raw, path, problems)
+    else:
+        for word in ("path", "verdict", "exists"):
+            if word in raw:
+                problems.append(Problem(f"{path}.{word}", "is only for object"))
+        test = _comparison(raw, path, problems, default=1 if subject == "event" else None)
+        if subject == "pods":
+            look = _pod_filter(raw["pods"])
+        else:
+            look = _event_filter(raw["event"], f"{path}.event", problems, namespace)
+    if len(problems) > before:
+        return None
+    text = ", ".join(f"{k}: {_inline(v)}" for k, v in value.items())
+    return Expectation(path, text, mode, start, end, subject, key, look, test)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_inline(v)}" for k, v in value.items()) + "}"
+    return value if isinstance(value, str) else show(value)
+
+
+def _when(raw: dict[str, Any], path: str, problems: list[Problem]) -> tuple[str, float, float]:
+    given = [k for k in ("at", "within", "always") if k in raw]
+    if not given:
+        return "at", inf, inf
+    if len(given) > 1:
+        problems.append(Problem(path, f"wants only one of {', '.join(given)}"))
+    mode = given[0]
+    value, inner = raw[mode], f"{path}.{mode}"
+    if mode == "at":
+        return mode, value, value
+    if mode == "always" and value is True:
+        return mode, 0.0, inf
+    if isinstance(value, list):
+        if len(value) != 2:
+            problems.append(Problem(inner, f"got {show(value)}, want [from, to]"))
+            return mode, 0.0, inf
+        start, end = (duration(v, f"{inner}[{i}]", problems) for i, v in enumerate(value))
+        if end < start:
+            problems.append(Problem(inner, f"got {show(value)}, want from <= to"))
+        return mode, start, end
+    return mode, 0.0, duration(value, inner, problems)
+
+
+def object_key(text: str, path: str, problems: list[Problem], namespace: str) -> Key:
+    """Return the key of ``Kind/name`` or ``Kind/namespace/name``."""
+    kind, *rest = text.split("/")
+    if len(rest) not in (1, 2) or not all(rest):
+        problems.append(Problem(path, f"got {show(text)}, want Kind/name"))
+        return "", "", ""
+    try:
+        resource = resource_named(kind)
+    except Unknown as error:
+        problems.append(Problem(path, str(error)))
+        return "", "", ""
+    where = "" if not resource.namespaced else rest[0] if len(rest) == 2 else namespace
+    return resource.kind, where, rest[-1]
+
+
+def _object(
+    raw: dict[str, Any], path: str, problems: list[Problem]
+) -> tuple[Callable[[Any], Any], Test]:
+    whats = [k for k in ("path", "verdict", "exists") if k in raw]
+    if "verdict" in raw:
+        wanted = raw["verdict"]
+        _only(raw, ("verdict",), path, problems)
+        return verdict_of, lambda found: bool(found == wanted)
+    if whats == ["exists"]:
+        _only(raw, ("exists",), path, problems)
+        return lambda obj: obj is not None, lambda found: bool(found == raw["exists"])
+    if "path" not in raw:
+        problems.append(Problem(path, "wants path, verdict or exists beside object"))
+        return lambda obj: None, lambda found: False
+    steps = _steps(raw["path"], f"{path}.path", problems)
+    if "exists" in raw:
+        _only(raw, ("path", "exists"), path, problems)
+        test: Test = lambda found: (found is not None) == raw["exists"]  # noqa: E731
+    else:
+        test = _comparison(raw, path, problems, default=None)
+    return lambda obj: None if obj is None else _walk(encode(obj), steps), test
+
+
+def _only(raw: dict[str, Any], words: Iterable[str], path: str, problems: list[Problem]) -> None:
+    for word in (*COMPARISONS, "count", "path", "exists"):
+        if word in raw and word not in words:
+            problems.append(Problem(f"{path}.{word}", f"does not go with {', '.join(words)}"))
+
+
+def _comparison(
+    raw: dict[str, Any], path: str, problems: list[Problem], *, default: int | None
+) -> Test:
+    given = {k: raw[k] for k in COMPARISONS if k in raw}
+    if "count" in raw:
+        if raw.keys() & {"path"}:
+            problems.append(Problem(f"{path}.count", "is for pods and events; use equals"))
+        given["equals"] = raw["count"]
+    if not given and default is not None:
+        given["atLeast"] = default
+    if not given:
+        problems.append(Problem(path, f"says nothing to compare with; one of {_words(raw)}"))
+    for word in ("atLeast", "atMost"):
+        bound = given.get(word, 0)
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            problems.append(Problem(f"{path}.{word}", f"got {show(bound)}, want a number"))
+    if "matches" in given:
+        try:
+            given["matches"] = re.compile(given["matches"])
+        except (re.error, TypeError) as error:
+            problems.append(Problem(f"{path}.matches", f"is no regular expression: {error}"))
+    return lambda found: all(_holds(word, wanted, found) for word, wanted in given.items())
+
+
+def _words(raw: dict[str, Any]) -> str:
+    return ", ".join(COMPARISONS if "path" in raw else ("count", *COMPARISONS))
+
+
+def _holds(word: str, wanted: Any, found: Any) -> bool:
+    if found is None and isinstance(wanted, int | float) and not isinstance(wanted, bool):
+        found = 0
+    match word:
+        case "equals":
+            return bool(found == wanted)
+        case "notEquals":
+            return bool(found != wanted)
+        case "atLeast":
+            return isinstance(found, int | float) and found >= wanted
+        case "atMost":
+            return isinstance(found, int | float) and found <= wanted
+        case "contains":
+            return isinstance(found, str | list | tuple | Mapping) and wanted in found
+        case _:
+            return isinstance(found, str) and wanted.search(found) is not None
+
+
+STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(\d+)\]|\[([\w-]+)=([^\]]*)\]|\['([^']+)'\]")
+Step = str | int | tuple[str, str]
+
+
+def _steps(text: str, path: str, problems: list[Problem]) -> list[Step]:
+    out: list[Step] = []
+    at = 0
+    while at < len(text):
+        found = STEP.match(text, at)
+        if found is None:
+            message = (
+                f'got {show(text)}: cannot read "{text[at:]}"; want a path such as spec.replicas'
+            )
+            problems.append(Problem(path, message))
+            return out
+        name, index, key, value, quoted = found.groups()
+        out.append(name or quoted or ((key, value) if key else int(index)))
+        at = found.end()
+    return out
+
+
+def _walk(value: Any, steps: Iterable[Step]) -> Any:
+    for step in steps:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        elif isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            key, wanted = step
+            items = value if isinstance(value, list) else ()
+            value = next((v for v in items if str(v.get(key)) == wanted), None)
+    return value
+
+
+def _pod_filter(raw: Mapping[str, Any]) -> Callable[[Any], bool]:
+    def counts(pod: Any) -> bool:
+        meta = pod.metadata
+        ref = controller_of(pod)
+        found = {
+            "phase": pod.status.phase,
+            "ready": is_ready(pod),
+            "owner": ref.name if ref else None,
+            "node": pod.spec.node_name,
+            "deleting": meta.deletion_timestamp is not None,
+            "name": meta.name,
+        }
+        return all(
+            v.items() <= meta.labels.items() if k == "labels" else found[k] == v
+            for k, v in raw.items()
+        )
+
+    return counts
+
+
+def _event_filter(
+    raw: Mapping[str, Any], path: str, problems: list[Problem], namespace: str
+) -> Callable[[Any], bool]:
+    about = None
+    if "object" in raw:
+        about = object_key(raw["object"], f"{path}.object", problems, namespace)
+
+    def counts(event: Any) -> bool:
+        ref = event.involved_object
+        return (
+            raw.get("reason", event.reason) == event.reason
+            and raw.get("type", event.type) == event.type
+            and raw.get("message", "") in event.message
+            and (about is None or about == (ref.kind, ref.namespace, ref.name))
+        )
+
+    return counts
+
+
+# ---- checking
+
+
+class _Watcher:
+    """An expectation while the trace is read."""
+
+    def __init__(self, expectation: Expectation, end: float) -> None:
+        self.e = expectation
+        self.start, self.end = min(expectation.start, end), min(expectation.end, end)
+        self.value: Any = None if expectation.subject == "object" else 0
+        if expectation.subject == "object":
+            self.value = expectation.look(None)
+        self.members: set[str] = set()
+        self.outcome: Outcome | None = None
+
+    def take(self, write: ApiWrite) -> None:
+        """Follow a write."""
+        obj = write.new if write.new is not None else write.old
+        assert obj is not None
+        if self.e.subject == "object":
+            meta = obj.metadata
+            if self.e.key == (obj.KIND, meta.namespace, meta.name):
+                self.value = self.e.look(write.new)
+        elif self.e.subject == "pods":
+            if isinstance(obj, Pod):
+                if write.new is not None and self.e.look(write.new):
+                    self.members.add(obj.metadata.uid)
+                else:
+                    self.members.discard(obj.metadata.uid)
+                self.value = len(self.members)
+        elif isinstance(write.new, Event) and self.e.look(write.new):
+            old = write.old.count if isinstance(write.old, Event) else 0
+            self.value += max(write.new.count or 1, 1) - old
+
+    def judge(self, t: float) -> None:
+        """Decide, if it can be decided by the state since ``t``."""
+        if self.outcome is None and self.start <= t <= self.end:
+            ok = self.e.test(self.value)
+            if ok != (self.e.mode == "always") or (self.e.mode == "at"):
+                self.outcome = Outcome(self.e, ok, t, self.value)
+
+
+def evaluate(expectations: Iterable[Expectation], trace: Trace, end: float) -> list[Outcome]:
+    """Check all expectations against what happened up to ``end`` seconds."""
+    watchers = [_Watcher(e, end) for e in expectations]
+    now = 0.0
+    for write in trace.of(ApiWrite):
+        if write.code >= 300 or (write.new is None and write.old is None):
+            continue
+        if write.t > now:
+            _pass(watchers, now, write.t)
+            now = write.t
+        for watcher in watchers:
+            watcher.take(write)
+    _pass(watchers, now, inf)
+    return [w.outcome or Outcome(w.e, w.e.mode == "always", w.end, w.value) for w in watchers]
+
+
+def _pass(watchers: list[_Watcher], now: float, until: float) -> None:
+    """Judge the state that held from ``now`` to just before ``until``."""
+    for watcher in watchers:
+        if watcher.start <= now:
+            if watcher.e.mode != "at":
+                watcher.judge(now)
+        elif watcher.start < until and watcher.e.mode != "at":
+            watcher.judge(watcher.start)
+        if watcher.e.mode == "at" and now <= watcher.start < until:
+            watcher.judge(watcher.start)

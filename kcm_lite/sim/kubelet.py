@@ -1,0 +1,410 @@
+"""The kubelets of all nodes: each pod's life as its profile has it, one callback a transition.
+
+A transition is *bind*, *start*, *ready*, *exit* or *term*. It is due at a time, waits in one heap,
+and is done when the clock gets there. With ``gap`` in the profile, *ready*, *exit* and *term* go
+on a grid of half seconds and are done one at a time, so that peers always go in the same order.
+A pod that is being deleted makes no transition but *term*.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from asyncio import TimerHandle
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+
+from kcm_lite.api.core import (
+    Binding,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    HostIP,
+    ObjectReference,
+    Pod,
+    PodIP,
+    PodStatus,
+)
+from kcm_lite.api.errors import Conflict, NotFound
+from kcm_lite.api.meta import Condition, DeleteOptions, ObjectMeta, Preconditions, replace
+from kcm_lite.api.request import Request, WatchEvent
+from kcm_lite.apiserver.server import APIServer
+from kcm_lite.clock import Clock
+from kcm_lite.sim.nodes import Machines
+from kcm_lite.sim.profile import COMPLETION_INDEX, Behaviour, Profile, behaviour_of
+from kcm_lite.sim.scheduler import Scheduler
+
+GRIDDED = frozenset({"ready", "exit", "term"})
+TERMINAL = frozenset({"Succeeded", "Failed"})
+RETRY = 1.0  # seconds until a pod that fits nowhere is tried again
+OWN_CONDITIONS = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
+
+
+class Seen(msgspec.Struct, eq=False):
+    """A pod as the nodes know it."""
+
+    pod: Pod  # as last watched
+    index: int  # the n-th pod that was created, from 1
+    behaviour: Behaviour
+    bound: bool = False
+    deleting: bool = False
+    done: bool = False  # its containers have ended
+    restarts: int = 0
+    started: datetime | None = None  # its containers run since
+    running_since: datetime | None = None  # the pod runs since
+    ready: bool = False
+    ready_since: datetime | None = None  # when ``ready`` last changed
+
+
+class Kubelets:
+    """The scheduler's and the kubelets' common agenda.
+
+    Args:
+        server: Where they read and write.
+        clock: Their time; second 0 is the origin of the grid.
+        machines: The nodes.
+        profile: What pods do.
+        watch: Seconds until they see a change.
+        call: Seconds until a write of theirs is committed.
+    """
+
+    def __init__(
+        self,
+        server: APIServer,
+        clock: Clock,
+        machines: Machines,
+        profile: Profile,
+        *,
+        watch: float = 0.0,
+        call: float = 0.0,
+    ) -> None:
+        self.server, self.clock, self.machines, self.profile = server, clock, machines, profile
+        self.scheduler = Scheduler(machines)
+        self.pods: dict[str, Seen] = {}  # by uid
+        self.count = 0
+        self._watch, self._call = watch, call
+        self._heap: list[tuple[float, int, int, int, str, str]] = []  # not due yet
+        self._queue: list[tuple[int, int, int, float, str, str]] = []  # due, wait for the grid
+        self._sequence = itertools.count()
+        self._timer: TimerHandle | None = None
+        self._armed = math.inf
+        self._last = -math.inf  # when the last gridded transition was due
+
+    def on_pod(self, event: WatchEvent) -> None:
+        """Take in a watch event of a Pod and plan what follows from it."""
+        pod = event.object
+        assert isinstance(pod, Pod)
+        uid = pod.metadata.uid
+        seen = self.pods.get(uid)
+        if event.type == "DELETED":
+            self.pods.pop(uid, None)
+            return
+        now = self.clock.time() + self._watch
+        if seen is None:
+            self.count += 1
+            behaviour = behaviour_of(self.profile, pod, self.count)
+            seen = self.pods[uid] = Seen(pod, self.count, behaviour)
+            if not pod.spec.node_name and not behaviour.never_schedule:
+                self._plan(now + behaviour.schedule_after, "bind", seen)
+        seen.pod = pod
+        if pod.spec.node_name and not seen.bound:
+            seen.bound = True
+            if not seen.behaviour.never_start and pod.status.phase == "Pending":
+                self._plan(now + seen.behaviour.start_after, "start", seen)
+        if pod.metadata.deletion_timestamp is not None and not seen.deleting:
+            seen.deleting = True
+            if pod.spec.node_name:
+                terminal = pod.status.phase in TERMINAL
+                grace = 0.0 if terminal else seen.behaviour.termination_grace
+                self._plan(now + grace, "term", seen)
+
+    def _plan(self, due: float, kind: str, seen: Seen) -> None:
+        """Put a transition on the agenda."""
+        due, second, rank = round(due, 9), 0, 0
+        if self.profile.gap and kind in GRIDDED:
+            second, rank = math.floor(due + 0.15), self._rank(seen)
+            due = max(due, second + 0.5)
+        entry = (due, next(self._sequence), second, rank, kind, seen.pod.metadata.uid)
+        heapq.heappush(self._heap, entry)
+        self._arm(due)
+
+    def _rank(self, seen: Seen) -> int:
+        """Completion index in an Indexed job, node number in a DaemonSet, else the pod's index."""
+        meta = seen.pod.metadata
+        index = meta.annotations.get(COMPLETION_INDEX)
+        if index is not None:
+            return int(index)
+        if any(ref.kind == "DaemonSet" for ref in meta.owner_references):
+            machine = self.machines.by_name.get(seen.pod.spec.node_name)
+            return machine.ordinal if machine else 0
+        return seen.index
+
+    def _arm(self, due: float) -> None:
+        """Have one timer, for whatever is due first."""
+        if due < self._armed:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._armed = due
+            self._timer = self.clock.call_at(due + self._call, self._work)
+
+    def _work(self) -> None:
+        """Do everything that is due; of what is on the grid, one thing if its time has come."""
+        heap, queue, gap = self._heap, self._queue, self.profile.gap
+        now = self.clock.time() - self._call + 1e-9
+        while heap and heap[0][0] <= now:
+            due, number, second, rank, kind, uid = heapq.heappop(heap)
+            if gap and kind in GRIDDED:
+                heapq.heappush(queue, (second, rank, number, due, kind, uid))
+            else:
+                self._do(kind, uid, due)
+        while queue and self._last + gap - 1e-6 <= now:
+            _, _, _, due, kind, uid = heapq.heappop(queue)
+            slot = due if due >= self._last + gap - 1e-6 else round(self._last + gap, 9)
+            if self._alive(kind, uid):
+                self._last = slot
+                self._do(kind, uid, slot)
+        self._armed = math.inf
+        if heap:
+            self._arm(heap[0][0])
+        if queue:
+            self._arm(round(self._last + gap, 9))
+
+    def _alive(self, kind: str, uid: str) -> bool:
+        seen = self.pods.get(uid)
+        return seen is not None and (not seen.deleting or kind == "term")
+
+    def _do(self, kind: str, uid: str, due: float) -> None:
+        """Make one transition, if the pod is still there and its node can."""
+        if not self._alive(kind, uid):
+            return
+        seen = self.pods[uid]
+        if node := seen.pod.spec.node_name:
+            machine = self.machines.by_name.get(node)
+            if machine is None or machine.frozen:
+                return
+        with suppress(NotFound, Conflict):  # somebody was faster; the watch will tell
+            TRANSITIONS[kind](self, seen, due)
+
+    # ---- what they write
+
+    def _bind(self, seen: Seen, due: float) -> None:
+        meta = seen.pod.metadata
+        node = self.scheduler.pick(seen.pod, seen.behaviour.node)
+        if node is None:
+            self._plan(due + RETRY, "bind", seen)
+            return
+        binding = Binding(
+            metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+            target=ObjectReference(api_version="v1", kind="Node", name=node),
+        )
+        self.server.handle(
+            Request(
+                verb="create",
+                type=Pod,
+                namespace=meta.namespace,
+                name=meta.name,
+                subresource="binding",
+                body=binding,
+                agent="scheduler",
+            )
+        )
+
+    def _start(self, seen: Seen, due: float) -> None:
+        behaviour, now = seen.behaviour, self.clock.timestamp()
+        seen.started = seen.running_since = seen.ready_since = now
+        seen.ready = behaviour.ready_after == 0 and not behaviour.never_ready
+        high, low = divmod(seen.index, 250)
+        ip = f"10.{1 + high // 250}.{high % 250}.{low + 1}"
+        self._report(
+            seen,
+            replace(
+                seen.pod.status,
+                phase="Running",
+                start_time=now,
+                host_ip="127.0.0.1",
+                host_ips=HOST_IPS,
+                pod_ip=ip,
+                pod_ips=(PodIP(ip=ip),),
+                conditions=_conditions(seen, ""),
+                container_statuses=_containers(seen, _running(now)),
+            ),
+        )
+        if not seen.ready and not behaviour.never_ready:
+            self._plan(due + behaviour.ready_after, "ready", seen)
+        if behaviour.exit:
+            self._plan(due + behaviour.exit.after, "exit", seen)
+
+    def _ready(self, seen: Seen, due: float) -> None:
+        if seen.done or seen.started is None:
+            return
+        self._set_ready(seen, True)
+
+    def _set_ready(self, seen: Seen, ready: bool) -> None:
+        if seen.ready != ready:
+            seen.ready, seen.ready_since = ready, self.clock.timestamp()
+        self._report(
+            seen,
+            replace(
+                seen.pod.status,
+                conditions=_conditions(seen, ""),
+                container_statuses=_containers(seen, _running(seen.started)),
+            ),
+        )
+
+    def _exit(self, seen: Seen, due: float) -> None:
+        behaviour, end = seen.behaviour, seen.behaviour.exit
+        assert end is not None
+        code = end.code
+        if code and seen.pod.spec.restart_policy == "OnFailure":
+            if seen.restarts < behaviour.restarts or behaviour.restarts < 0:
+                seen.restarts += 1
+                seen.started = self.clock.timestamp()
+                self._set_ready(seen, False)
+                if not behaviour.never_ready:
+                    self._plan(due + behaviour.ready_after, "ready", seen)
+                self._plan(due + end.after, "exit", seen)
+                return
+            code = 0
+        self.finish(seen, code, conditions=end.pod_conditions)
+
+    def _term(self, seen: Seen, due: float) -> None:
+        meta = seen.pod.metadata
+        if seen.pod.status.phase not in TERMINAL and not seen.done:
+            self.finish(seen, seen.behaviour.termination_exit_code)
+        options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=meta.uid))
+        self.server.handle(
+            Request(
+                verb="delete",
+                type=Pod,
+                namespace=meta.namespace,
+                name=meta.name,
+                options=options,
+                agent="kubelet",
+            )
+        )
+
+    def finish(
+        self, seen: Seen, code: int, *, conditions: Iterable[Condition] = (), reason: str = ""
+    ) -> None:
+        """End a pod's containers with an exit code: its phase becomes Succeeded (0) or Failed."""
+        now = self.clock.timestamp()
+        if seen.ready or seen.ready_since is None:
+            seen.ready, seen.ready_since = False, now
+        seen.done = True
+        ended = ContainerState(
+            terminated=ContainerStateTerminated(
+                exit_code=code,
+                reason="Error" if code else "Completed",
+                started_at=seen.started or now,
+                finished_at=now,
+            )
+        )
+        status = replace(
+            seen.pod.status,
+            phase="Failed" if code else "Succeeded",
+            conditions=(
+                *_conditions(seen, "PodFailed" if code else "PodCompleted"),
+                *(replace(c, last_transition_time=now) for c in conditions),
+            ),
+            container_statuses=_containers(seen, ended),
+        )
+        self._report(seen, replace(status, reason=reason) if reason else status)
+
+    def set_phase(self, seen: Seen, phase: str, *, reason: str = "") -> None:
+        """Set a pod's phase, whatever its profile says; a final one ends its containers."""
+        if phase in TERMINAL:
+            self.finish(seen, 0 if phase == "Succeeded" else 1, reason=reason)
+        else:
+            self._report(seen, replace(seen.pod.status, phase=phase, reason=reason))
+
+    def set_ready(self, seen: Seen, ready: bool) -> None:
+        """Report a running pod ready or not, whatever its profile says."""
+        if seen.started is not None and not seen.done:
+            self._set_ready(seen, ready)
+
+    def _report(self, seen: Seen, status: PodStatus) -> None:
+        meta = seen.pod.metadata
+        self.server.handle(
+            Request(
+                verb="update",
+                type=Pod,
+                namespace=meta.namespace,
+                name=meta.name,
+                subresource="status",
+                body=replace(seen.pod, status=status),
+                agent="kubelet",
+            )
+        )
+
+
+TRANSITIONS = {
+    "bind": Kubelets._bind,
+    "start": Kubelets._start,
+    "ready": Kubelets._ready,
+    "exit": Kubelets._exit,
+    "term": Kubelets._term,
+}
+HOST_IPS = (HostIP(ip="127.0.0.1"),)
+
+
+@lru_cache(maxsize=64)
+def _running(since: datetime | None) -> ContainerState:
+    return ContainerState(running=ContainerStateRunning(started_at=since))
+
+
+def _containers(seen: Seen, state: ContainerState) -> tuple[ContainerStatus, ...]:
+    count = seen.restarts + seen.behaviour.initial_restart_count
+    started = state.running is not None
+    return tuple(
+        ContainerStatus(
+            name=c.name,
+            image=c.image,
+            ready=seen.ready,
+            started=started,
+            restart_count=count,
+            state=state,
+        )
+        for c in seen.pod.spec.containers
+    )
+
+
+def _conditions(seen: Seen, reason: str) -> tuple[Condition, ...]:
+    """The kubelet's own conditions, then those of others, such as DisruptionTarget."""
+    own = _own(seen.running_since, seen.ready, seen.ready_since, reason)
+    others = [c for c in seen.pod.status.conditions if c.type not in OWN_CONDITIONS]
+    return (*own, *others) if others else own
+
+
+@lru_cache(maxsize=256)
+def _own(
+    running: datetime | None, ready: bool, since: datetime | None, reason: str
+) -> tuple[Condition, ...]:
+    """The five conditions that a kubelet keeps. ``reason`` is that of a finished pod."""
+    out = []
+    for kind in OWN_CONDITIONS:
+        follows = kind in ("Ready", "ContainersReady")
+        value = ready if follows else True
+        why = "" if value else reason or "ContainersNotReady"
+        if kind == "Initialized" and reason == "PodCompleted":
+            why = reason
+        out.append(
+            Condition(
+                type=kind,
+                status="True" if value else "False",
+                reason=why,
+                last_transition_time=since if follows else running or since,
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,100 @@
+"""Manifests as people have them: several documents, lists, kinds that are not simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from kcm_lite.api.errors import NotFound
+from kcm_lite.api.meta import Object, OwnerReference, replace
+from kcm_lite.api.scheme import BY_KIND, resource_of
+from kcm_lite.api.serial import DecodeError, decode
+from kcm_lite.apiserver.server import APIServer
+from kcm_lite.sim.check import BadInput, Problem, show
+
+T = TypeVar("T", bound=Object)
+
+LIVE_UID = "$UID"
+"""In an owner reference: the uid of the object of that name, whatever it turns out to be."""
+
+
+class Inert(NamedTuple):
+    """An object of a kind that is not simulated: kept, and otherwise ignored."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    raw: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+def in_namespace(obj: T, namespace: str) -> T:
+    """Return the object with a namespace, if its kind has one and it names none."""
+    if obj.metadata.namespace or not resource_of(obj).namespaced:
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, namespace=namespace))
+
+
+def read_manifest(raw: Mapping[str, Any], *, namespace: str, where: str = "") -> Object | Inert:
+    """Read an object strictly; a kind that is not simulated becomes `Inert`.
+
+    Args:
+        raw: The manifest.
+        namespace: For objects that name none.
+        where: Path of the manifest in its document, for messages.
+
+    Raises:
+        BadInput: It is no object, or a field does not fit.
+    """
+    problems: list[Problem] = []
+    for field in ("apiVersion", "kind"):
+        if not isinstance(raw.get(field), str) or not raw[field]:
+            problems.append(Problem(join(where, field), f"got {show(raw.get(field))}, want a text"))
+    meta = raw.get("metadata")
+    if not isinstance(meta, Mapping):
+        problems.append(Problem(join(where, "metadata"), f"got {show(meta)}, want a mapping"))
+        meta = {}
+    elif not meta.get("name") and not meta.get("generateName"):
+        problems.append(Problem(join(where, "metadata.name"), "is missing"))
+    if problems:
+        raise BadInput(problems)
+    version, kind = raw["apiVersion"], raw["kind"]
+    if (version, kind) not in BY_KIND:
+        name = str(meta.get("name") or meta.get("generateName"))
+        return Inert(version, kind, str(meta.get("namespace") or namespace), name, raw)
+    try:
+        return in_namespace(decode(raw, strict=True), namespace)
+    except DecodeError as error:
+        got = "" if error.value is None else f" ({show(error.value)})"
+        raise BadInput([Problem(join(where, error.path), f"{error.problem}{got}")]) from None
+
+
+def join(where: str, field: str) -> str:
+    """Return the path of a field inside another."""
+    return f"{where}.{field}" if where and field else where or field
+
+
+def live_owners(obj: T, server: APIServer) -> T:
+    """Return the object with ``$UID`` in its owner references replaced by the owners' uids.
+
+    Raises:
+        NotFound: An owner is not there.
+    """
+    refs = obj.metadata.owner_references
+    if not any(ref.uid == LIVE_UID for ref in refs):
+        return obj
+    found = tuple(_live(ref, obj.metadata.namespace, server) for ref in refs)
+    return replace(obj, metadata=replace(obj.metadata, owner_references=found))
+
+
+def _live(ref: OwnerReference, namespace: str, server: APIServer) -> OwnerReference:
+    if ref.uid != LIVE_UID:
+        return ref
+    resource = BY_KIND.get((ref.api_version, ref.kind))
+    if resource is None:
+        raise NotFound(f'no matches for kind "{ref.kind}" in version "{ref.api_version}"')
+    where = namespace if resource.namespaced else ""
+    return replace(ref, uid=server.get(resource.type, where, ref.name).metadata.uid)

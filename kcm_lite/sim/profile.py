@@ -1,0 +1,224 @@
+"""What the simulated nodes do with pods: a kubelet profile, written as data.
+
+A profile says how long each step of a pod's life takes and which steps never come. Times are
+seconds. Under ``overrides`` some pods behave otherwise: all entries that match apply, in order.
+
+===================== ======== ==============================================================
+key                   default  meaning
+===================== ======== ==============================================================
+scheduleAfter         0        from creation to binding
+neverSchedule         false    the pod never gets a node
+node                  -        force this node, by number from 1
+startAfter            1        from binding to Running
+neverStart            false    the pod stays Pending
+readyAfter            1        from Running to Ready; 0: in the same write
+neverReady            false    the pod runs, but is never ready
+exit                  -        {after, code, podConditions}: the container ends, counted from
+                               Running; code 0 (default) is Succeeded, any other Failed
+restarts              0        with restartPolicy OnFailure and a code other than 0: so many
+                               restarts, then exit code 0; -1: for ever
+initialRestartCount   0        the restart count that a pod begins with
+terminationGrace      1        from deletion to the end
+terminationExitCode   143      exit code of a container that is terminated
+gap                   0        put ready, exit and term on a grid, at least so far apart
+overrides             -        a list of {match: {...}, other keys}
+===================== ======== ==============================================================
+
+A ``match`` holds when all that it names does: ``index`` (the n-th pod in creation order, or a
+list), ``indexFrom``, ``labels``, ``name``, ``image`` (of the first container), ``jobIndex``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from kcm_lite.api.core import Pod
+from kcm_lite.api.meta import Condition, Struct, replace
+from kcm_lite.sim.check import (
+    BadInput,
+    Check,
+    Problem,
+    boolean,
+    choice,
+    integer,
+    list_of,
+    number,
+    one_or_list,
+    optional,
+    record,
+    string,
+    strings,
+)
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How a container ends by itself: so many seconds after Running, with this code."""
+
+    after: float
+    code: int = 0
+    pod_conditions: tuple[Condition, ...] = ()
+
+
+class Behaviour(Struct, frozen=True, kw_only=True):
+    """What happens to one pod; see the module's table."""
+
+    schedule_after: float = 0.0
+    never_schedule: bool = False
+    node: int | None = None
+    start_after: float = 1.0
+    never_start: bool = False
+    ready_after: float = 1.0
+    never_ready: bool = False
+    exit: Exit | None = None
+    restarts: int = 0
+    initial_restart_count: int = 0
+    termination_grace: float = 1.0
+    termination_exit_code: int = 143
+
+
+class Match(Struct, frozen=True, kw_only=True):
+    """Which pods an override is for; what is None does not matter."""
+
+    index: tuple[int, ...] | None = None
+    index_from: int | None = None
+    labels: Mapping[str, str] | None = None
+    name: str | None = None
+    image: str | None = None
+    job_index: tuple[int, ...] | None = None
+
+
+class Override(Struct, frozen=True, kw_only=True):
+    """A change of behaviour for the pods that match."""
+
+    match: Match
+    changes: Mapping[str, Any]
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """The behaviour of all pods, the exceptions, and the grid."""
+
+    default: Behaviour = Behaviour()
+    overrides: tuple[Override, ...] = ()
+    gap: float = 0.0
+
+
+def behaviour_of(profile: Profile, pod: Pod, index: int) -> Behaviour:
+    """Return how a pod behaves that is the ``index``-th (from 1) that the nodes have seen."""
+    out = profile.default
+    for override in profile.overrides:
+        if matches(override.match, pod, index):
+            out = replace(out, **override.changes)
+    return out
+
+
+def matches(match: Match, pod: Pod, index: int) -> bool:
+    """Report whether all that a match names is true of a pod."""
+    meta = pod.metadata
+    return (
+        (match.index is None or index in match.index)
+        and (match.index_from is None or index >= match.index_from)
+        and (match.labels is None or match.labels.items() <= meta.labels.items())
+        and (match.name is None or meta.name == match.name)
+        and (match.image is None or pod.spec.containers[0].image == match.image)
+        and (
+            match.job_index is None
+            or meta.annotations.get(COMPLETION_INDEX) in [str(i) for i in match.job_index]
+        )
+    )
+
+
+EXIT = record(
+    {
+        "after": number,
+        "code": integer(0, 255),
+        "podConditions": list_of(
+            record(
+                {
+                    "type": string,
+                    "status": choice("True", "False", "Unknown"),
+                    "reason": string,
+                    "message": string,
+                },
+                required=("type", "status"),
+            )
+        ),
+    },
+    required=("after",),
+)
+
+KEYS: dict[str, Check] = {
+    "scheduleAfter": number,
+    "neverSchedule": boolean,
+    "node": optional(integer(1)),
+    "startAfter": number,
+    "neverStart": boolean,
+    "readyAfter": number,
+    "neverReady": boolean,
+    "exit": optional(EXIT),
+    "restarts": integer(-1),
+    "initialRestartCount": integer(0),
+    "terminationGrace": number,
+    "terminationExitCode": integer(0, 255),
+}
+
+MATCH = record(
+    {
+        "index": one_or_list(integer(1)),
+        "indexFrom": integer(1),
+        "labels": strings,
+        "name": string,
+        "image": string,
+        "jobIndex": one_or_list(integer(0)),
+    }
+)
+
+
+@cache
+def profile_check() -> Check:
+    """Return the check of a whole profile."""
+    override = record({"match": MATCH, **KEYS}, required=("match",))
+    return record({**KEYS, "gap": number, "overrides": list_of(override)})
+
+
+def check_profile(value: Any, path: str, problems: list[Problem]) -> Profile:
+    """Check a profile as written and return it in typed form; null means all defaults."""
+    raw = profile_check()({} if value is None else value, path, problems)
+    gap, overrides = raw.pop("gap", 0.0), raw.pop("overrides", ())
+    if problems:
+        return Profile()
+    return Profile(
+        default=replace(Behaviour(), **_changes(raw)),
+        overrides=tuple(
+            Override(match=Match(**_snake(o.pop("match"))), changes=_changes(o)) for o in overrides
+        ),
+        gap=gap,
+    )
+
+
+def parse_profile(value: Mapping[str, Any] | None, *, source: str = "profile") -> Profile:
+    """Return the profile that a mapping describes.
+
+    Raises:
+        BadInput: It has unknown keys or values out of range; all of them are named.
+    """
+    problems: list[Problem] = []
+    profile = check_profile(value, "", problems)
+    if problems:
+        raise BadInput(problems, source=source)
+    return profile
+
+
+def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
+    out = _snake(raw)
+    if out.get("exit"):
+        conditions = tuple(Condition(**c) for c in out["exit"].pop("podConditions", ()))
+        out["exit"] = Exit(**out["exit"], pod_conditions=conditions)
+    return out
+
+
+def _snake(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in k): v for k, v in raw.items()}

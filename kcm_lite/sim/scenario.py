@@ -1,0 +1,281 @@
+"""Scenario files: a cluster's start, timed actions, and what is expected of the run.
+
+A scenario is one YAML document::
+
+    id: rs-scale                     # names it, and the namespace that it runs in
+    title: 2 to 5                    # for people
+    controller: replicaset           # what it is about
+    nodes: 3                         # Ready nodes before t=0
+    kubelet: {readyAfter: 1.0}       # what pods do: kcm_lite.sim.profile
+    objects: [...]                   # manifests, created in order at t=0
+    actions:                         # kcm_lite.sim.actions
+    - {at: 5, do: scale, kind: ReplicaSet, name: web, replicas: 5}
+    until: 30                        # seconds, or 5m
+    expect:                          # kcm_lite.sim.expect
+    - {within: 20, pods: {ready: true}, count: 5}
+
+Optional beside these: ``startAtSecond`` (t=0 is at this second of a minute), ``seed``,
+``managerFlags`` (a list such as ``--kube-api-qps=20``), ``batch`` (``qps`` means client limits of
+20/30, all others 1000/1000) and ``heartbeat`` (seconds between lease renewals; leases are not
+simulated). In manifests ``$NS`` is the scenario's namespace, ``$NODE1`` the name of node 1, and
+``uid: $UID`` in an owner reference the uid of the object named there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcm_lite.api.meta import Object
+from kcm_lite.api.yaml import Document
+from kcm_lite.sim.check import (
+    BadInput,
+    Problem,
+    anything,
+    choice,
+    integer,
+    list_of,
+    mapping,
+    nearest,
+    number,
+    record,
+    show,
+    string,
+)
+from kcm_lite.sim.cluster import START, Cluster
+from kcm_lite.sim.durations import duration
+from kcm_lite.sim.expect import Expectation, Outcome, check_expect, evaluate
+from kcm_lite.sim.manifests import Inert, live_owners, read_manifest
+from kcm_lite.sim.nodes import node_name
+from kcm_lite.sim.profile import Profile, check_profile
+from kcm_lite.sim.steps import Step, check_action, perform
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+FAST, DEFAULT = (1000.0, 1000), (20.0, 30)  # client limits: those of most recordings, of upstream
+FLAG = re.compile(r"--([a-z-]+)=(\d+(?:\.\d+)?)")
+FLAGS = ("kube-api-burst", "kube-api-qps")
+
+Progress = Callable[[float], None]
+"""Is told the second that a run has reached, now and then."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario, checked and ready to run; see the module for its fields.
+
+    Attributes:
+        qps: Requests a second of each controller's client.
+        burst: How many of them at once.
+        source: Where it was read from.
+    """
+
+    id: str
+    title: str = ""
+    controller: str = ""
+    nodes: int = 3
+    start_at_second: int = 0
+    seed: int = 0
+    qps: float = FAST[0]
+    burst: int = FAST[1]
+    profile: Profile = field(default_factory=Profile)
+    objects: tuple[Object | Inert, ...] = ()
+    actions: tuple[Step, ...] = ()
+    expect: tuple[Expectation, ...] = ()
+    until: float = 60.0
+    source: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that it runs in."""
+        return self.id
+
+
+FIELDS = {
+    "id": string,
+    "title": string,
+    "controller": string,
+    "nodes": integer(0, 5000),
+    "startAtSecond": integer(0, 59),
+    "seed": integer(0),
+    "managerFlags": list_of(string),
+    "batch": choice("default", "burst", "qps", "nodemon", "extra"),
+    "heartbeat": number,
+    "kubelet": anything,
+    "objects": list_of(mapping),
+    "actions": list_of(mapping),
+    "until": duration,
+    "expect": anything,
+}
+
+
+def is_scenario(raw: Any) -> bool:
+    """Report whether a document is a scenario and not a manifest."""
+    return (
+        isinstance(raw, Mapping) and "kind" not in raw and bool({"objects", "until"} & raw.keys())
+    )
+
+
+def parse_scenario(document: Document) -> Scenario:
+    """Read a scenario.
+
+    Raises:
+        BadInput: Something is wrong; every problem is named with its place.
+    """
+    problems: list[Problem] = []
+    raw = record(FIELDS, required=("id", "until"))(document.raw, "", problems)
+    name = raw.get("id", "")
+    if "id" in raw and isinstance(name, str) and not NAME.fullmatch(name):
+        text = f"got {show(name)}, want at most 63 of a-z, 0-9 and -: it names a namespace"
+        problems.append(Problem("id", text))
+    raw = {k: _substituted(v, name) if k in ("objects", "actions") else v for k, v in raw.items()}
+    qps, burst = _limits(raw, problems)
+    profile = check_profile(raw.get("kubelet"), "kubelet", problems)
+    objects = [_manifest(o, f"objects[{i}]", problems, name) for i, o in _list(raw, "objects")]
+    steps = [
+        check_action(a, f"actions[{i}]", problems, namespace=name) for i, a in _list(raw, "actions")
+    ]
+    expect = check_expect(raw.get("expect") or [], "expect", problems, namespace=name)
+    if problems:
+        raise BadInput(problems, source=document.source, document=document.index)
+    return Scenario(
+        id=name,
+        title=raw.get("title", ""),
+        controller=raw.get("controller", ""),
+        nodes=raw.get("nodes", 3),
+        start_at_second=raw.get("startAtSecond", 0),
+        seed=raw.get("seed", 0),
+        qps=qps,
+        burst=burst,
+        profile=profile,
+        objects=tuple(o for o in objects if o is not None),
+        actions=tuple(sorted((s for s in steps if s), key=lambda s: s.at)),
+        expect=expect,
+        until=raw["until"],
+        source=document.source,
+    )
+
+
+def _list(raw: Mapping[str, Any], key: str) -> list[tuple[int, Any]]:
+    return list(enumerate(raw.get(key) or ()))
+
+
+def _manifest(
+    raw: Mapping[str, Any], path: str, problems: list[Problem], namespace: str
+) -> Object | Inert | None:
+    try:
+        return read_manifest(raw, namespace=namespace, where=path)
+    except BadInput as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _substituted(value: Any, namespace: str) -> Any:
+    """Return a document with ``$NS`` and ``$NODE<n>`` replaced in every text."""
+    if isinstance(value, str):
+        if "$" not in value:
+            return value
+        value = value.replace("$NS", namespace)
+        return re.sub(r"\$NODE(\d+)", lambda m: node_name(int(m[1])), value)
+    if isinstance(value, Mapping):
+        return {k: _substituted(v, namespace) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_substituted(v, namespace) for v in value]
+    return value
+
+
+def _limits(raw: Mapping[str, Any], problems: list[Problem]) -> tuple[float, int]:
+    qps, burst = DEFAULT if raw.get("batch") == "qps" else FAST
+    for i, text in enumerate(raw.get("managerFlags") or ()):
+        found = FLAG.fullmatch(text)
+        if found is None or found[1] not in FLAGS:
+            name = text.removeprefix("--").partition("=")[0]
+            want = ", ".join(f"--{f}=N" for f in FLAGS)
+            message = f"got {show(text)}, want one of {want}{nearest(name, FLAGS)}"
+            problems.append(Problem(f"managerFlags[{i}]", message))
+        elif found[1] == "kube-api-qps":
+            qps = float(found[2])
+        else:
+            burst = int(float(found[2]))
+    return qps, burst
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scenario that has ended.
+
+    Attributes:
+        cluster: As it is at the end; its trace has everything.
+        outcomes: How each expectation came out.
+    """
+
+    scenario: Scenario
+    cluster: Cluster
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every expectation held."""
+        return all(o.ok for o in self.outcomes)
+
+
+def run_scenario(
+    scenario: Scenario, *, detail: bool = True, progress: Progress | None = None
+) -> Run:
+    """Run a scenario to its end.
+
+    Args:
+        scenario: What to run.
+        detail: Record more than writes, see `Cluster`.
+        progress: Is told how far it is.
+
+    Raises:
+        ActionFailed: An action could not be done.
+        StatusError: The server refuses an object of ``objects``.
+    """
+    cluster = Cluster(
+        scenario.nodes,
+        scenario.seed,
+        profile=scenario.profile,
+        qps=scenario.qps,
+        burst=scenario.burst,
+        start=START.replace(second=scenario.start_at_second),
+        detail=detail,
+        namespace=scenario.namespace,
+    )
+    play(cluster, scenario, progress=progress)
+    outcomes = tuple(evaluate(scenario.expect, cluster.trace, scenario.until))
+    return Run(scenario, cluster, outcomes)
+
+
+def play(cluster: Cluster, scenario: Scenario, *, progress: Progress | None = None) -> None:
+    """Do to a cluster what a scenario says, up to its end.
+
+    Raises:
+        ActionFailed: An action could not be done.
+        StatusError: The server refuses an object.
+    """
+    for obj in scenario.objects:
+        if isinstance(obj, Inert):
+            cluster.put(obj)
+        else:
+            cluster.create(live_owners(obj, cluster.server))
+    for step in scenario.actions:
+        if step.at > scenario.until:
+            break
+        advance(cluster, step.at, progress)
+        perform(cluster, step)
+    advance(cluster, scenario.until, progress)
+
+
+def advance(cluster: Cluster, when: float, progress: Progress | None) -> None:
+    """Let time pass up to ``when``, telling how far it is."""
+    if progress is not None:
+        while cluster.now + STRIDE < when:
+            cluster.run_for(STRIDE)
+            progress(cluster.now)
+    cluster.run_until(when)
+
+
+STRIDE = 0.25  # seconds of virtual time between two reports of progress

@@ -1,0 +1,161 @@
+"""Objects as ``kubectl get`` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kcm_lite.api.meta import Object, controller_of
+from kcm_lite.api.scheme import Resource
+from kcm_lite.sim.durations import age as age_text
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings; prints in columns.
+
+    Attributes:
+        columns: The headings, in capitals.
+        rows: One text per column.
+    """
+
+    columns: Row
+    rows: tuple[Row, ...]
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "No resources found."
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        return "\n".join(
+            "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def table(
+    resource: Resource, objects: Iterable[Object], now: datetime, *, wide: bool = False
+) -> Table:
+    """Return the table of some objects of one kind.
+
+    Args:
+        resource: Their kind.
+        objects: Shown in this order.
+        now: For ages.
+        wide: With the columns of ``-o wide``.
+    """
+    columns, cells = VIEWS.get(resource.kind, DEFAULT)
+    more, more_cells = WIDE.get(resource.kind, NOTHING) if wide else NOTHING
+    rows = tuple((*cells(o, now), *more_cells(o, now)) for o in objects)
+    return Table((*columns, *more), rows)
+
+
+Cells = Callable[[Any, datetime], Row]
+
+
+def age(time: datetime | None, now: datetime) -> str:
+    """Return how long ago something was."""
+    return age_text((now - time).total_seconds()) if time is not None else "<unknown>"
+
+
+def _age(obj: Object, now: datetime) -> str:
+    return age(obj.metadata.creation_timestamp, now)
+
+
+def _pod(pod: Any, now: datetime) -> Row:
+    statuses = pod.status.container_statuses
+    ready = f"{sum(s.ready for s in statuses)}/{len(pod.spec.containers)}"
+    restarts = str(sum(s.restart_count for s in statuses))
+    return pod.metadata.name, ready, pod_status(pod), restarts, _age(pod, now)
+
+
+def pod_status(pod: Any) -> str:
+    """Return the STATUS that kubectl prints of a pod."""
+    if pod.metadata.deletion_timestamp is not None:
+        return "Terminating"
+    if pod.status.reason:
+        return str(pod.status.reason)
+    for status in reversed(pod.status.container_statuses):
+        if (ended := status.state.terminated) is not None:
+            return ended.reason or f"ExitCode:{ended.exit_code}"
+    return pod.status.phase or "Unknown"
+
+
+def _pod_wide(pod: Any, now: datetime) -> Row:
+    return pod.status.pod_ip or "<none>", pod.spec.node_name or "<none>"
+
+
+def _replicas(obj: Any, now: datetime) -> Row:
+    status = obj.status
+    wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
+    counts = (wanted, status.replicas, status.ready_replicas)
+    return obj.metadata.name, *map(str, counts), _age(obj, now)
+
+
+def _node(node: Any, now: datetime) -> Row:
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    status = "Ready" if ready else "NotReady"
+    if node.spec.unschedulable:
+        status += ",SchedulingDisabled"
+    info = node.status.extra.get("nodeInfo", {})
+    return node.metadata.name, status, "<none>", _age(node, now), info.get("kubeletVersion", "")
+
+
+def _namespace(obj: Any, now: datetime) -> Row:
+    return obj.metadata.name, obj.status.phase, _age(obj, now)
+
+
+def _config_map(obj: Any, now: datetime) -> Row:
+    return obj.metadata.name, str(len(obj.data) + len(obj.binary_data)), _age(obj, now)
+
+
+def _quota(obj: Any, now: datetime) -> Row:
+    used, hard = obj.status.used, obj.status.hard
+    text = ", ".join(f"{k}: {used.get(k, 0)}/{hard[k]}" for k in sorted(hard))
+    return obj.metadata.name, text, _age(obj, now)
+
+
+def _event(event: Any, now: datetime) -> Row:
+    about = event.involved_object
+    last = age(event.last_timestamp or event.event_time, now)
+    message = event.message if event.count <= 1 else f"{event.message} (x{event.count})"
+    return last, event.type, event.reason, f"{about.kind.lower()}/{about.name}", message
+
+
+def _revision(obj: Any, now: datetime) -> Row:
+    ref = controller_of(obj)
+    owner = f"{ref.kind.lower()}/{ref.name}" if ref else "<none>"
+    return obj.metadata.name, owner, str(obj.revision), _age(obj, now)
+
+
+def _default(obj: Any, now: datetime) -> Row:
+    return obj.metadata.name, _age(obj, now)
+
+
+DEFAULT: tuple[Row, Cells] = (("NAME", "AGE"), _default)
+NOTHING: tuple[Row, Cells] = ((), lambda obj, now: ())
+VIEWS: dict[str, tuple[Row, Cells]] = {
+    "ConfigMap": (("NAME", "DATA", "AGE"), _config_map),
+    "ControllerRevision": (("NAME", "CONTROLLER", "REVISION", "AGE"), _revision),
+    "Event": (("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event),
+    "Namespace": (("NAME", "STATUS", "AGE"), _namespace),
+    "Node": (("NAME", "STATUS", "ROLES", "AGE", "VERSION"), _node),
+    "Pod": (("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod),
+    "ReplicaSet": (("NAME", "DESIRED", "CURRENT", "READY", "AGE"), _replicas),
+    "ReplicationController": (("NAME", "DESIRED", "CURRENT", "READY", "AGE"), _replicas),
+    "ResourceQuota": (("NAME", "REQUEST", "AGE"), _quota),
+}
+WIDE: dict[str, tuple[Row, Cells]] = {"Pod": (("IP", "NODE"), _pod_wide)}

@@ -1,0 +1,42 @@
+"""Whether a workload got where its spec wants it: complete, progressing or failing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.core import Pod, ReplicationController
+from kcm_lite.api.meta import Object
+
+VERDICTS = ("complete", "progressing", "failing")
+FAILURES = frozenset({"ReplicaFailure"})
+
+
+def is_ready(pod: Pod) -> bool:
+    """Report whether a pod's Ready condition is True."""
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+
+
+def verdict_of(obj: Object | None) -> str | None:
+    """Return the verdict on an object, or None if there is none on its kind (or no object)."""
+    if isinstance(obj, ReplicaSet | ReplicationController):
+        return _replicas(obj)
+    if isinstance(obj, Pod):
+        return _pod(obj)
+    return None
+
+
+def _replicas(obj: ReplicaSet | ReplicationController) -> str:
+    status: Any = obj.status
+    if any(c.type in FAILURES and c.status == "True" for c in status.conditions):
+        return "failing"
+    wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
+    current = status.observed_generation >= obj.metadata.generation
+    counts = (status.replicas, status.ready_replicas, status.available_replicas)
+    return "complete" if current and counts == (wanted,) * 3 else "progressing"
+
+
+def _pod(pod: Pod) -> str:
+    if pod.status.phase == "Failed":
+        return "failing"
+    return "complete" if pod.status.phase == "Succeeded" or is_ready(pod) else "progressing"

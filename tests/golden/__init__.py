@@ -1,0 +1,1 @@
+"""Recorded runs of a real control plane, replayed: ``python -m tests.golden``."""
