@@ -18,7 +18,6 @@ from kcm_lite.client.cache import Tombstone
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.informer import SharedInformerFactory
-from kcm_lite.client.ratelimit import default_controller_rate_limiter
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.controllers.garbagegraph import (
@@ -40,7 +39,7 @@ from kcm_lite.trace import Decision, Trace
 NAME = "generic-garbage-collector"
 
 
-class RestMappingError(LookupError):
+class RestMappingError(Exception):
     """A reference to a kind that nobody knows (yet): tried again later."""
 
 
@@ -66,9 +65,7 @@ def new_garbage_collector(
 ) -> GarbageCollector:
     """Build the collector and let it watch every kind except events."""
     queues = [
-        RateLimitingQueue[Node](
-            default_controller_rate_limiter(clock), name, clock=clock, trace=trace
-        )
+        RateLimitingQueue[Node](name, clock=clock, trace=trace)
         for name in ("garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan")
     ]
     recorder = EventRecorder(client, clock, "garbage-collector-controller")

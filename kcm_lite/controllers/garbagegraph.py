@@ -29,7 +29,7 @@ class Identity:
 
 
 # %% book/11_owner_references.ipynb#ce74a664
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """An object in the graph. ``virtual``: known only from a reference, not yet seen by a watch."""
 
@@ -42,6 +42,8 @@ class Node:
 
     def __str__(self) -> str:
         return str(self.identity)
+
+    __repr__ = __str__
 
 
 def blocking_dependents(node: Node) -> list[Node]:
