@@ -8,13 +8,12 @@ Each plugin is a row of `ADMISSION`. See: chapter *Admission and the wire*; upst
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kcm_lite.api.core import (
     Namespace,
     Pod,
-    PodSpec,
     ResourceQuota,
     ResourceQuotaStatus,
     Toleration,
@@ -24,16 +23,16 @@ from kcm_lite.api.golang import quote
 from kcm_lite.api.meta import Object, replace
 from kcm_lite.api.quantity import parse_quantity
 from kcm_lite.api.request import Request
-from kcm_lite.api.scheme import Resource, resource_of
+from kcm_lite.api.scheme import RESOURCES, resource_of
 from kcm_lite.apiserver.registry import Plugin, Registry, key_of, not_found, record
 from kcm_lite.apiserver.store import commit, listing
 
 
 # %% book/04b_admission_and_the_wire.ipynb#72a46ee4
-def forbidden(resource: Resource, obj: Object, why: str, *causes: Cause) -> Forbidden:
+def forbidden(obj: Object, why: str, *causes: Cause) -> Forbidden:
     """Return the 403 of an admission plugin."""
     name = obj.metadata.name or obj.metadata.generate_name or "Unknown"
-    message = f"{resource.group_resource} {quote(name)} is forbidden: {why}"
+    message = f"{resource_of(obj).group_resource} {quote(name)} is forbidden: {why}"
     return Forbidden(message, causes=causes)
 
 
@@ -49,7 +48,6 @@ def live_namespace(reg: Registry, request: Request, obj: Object, old: Object | N
     assert isinstance(namespace, Namespace)
     if namespace.status.phase == "Terminating":
         raise forbidden(
-            resource_of(obj),
             obj,
             f"unable to create new content in namespace {name} because it is being terminated",
             Cause(
@@ -98,96 +96,116 @@ def priority(reg: Registry, request: Request, obj: Object, old: Object | None) -
 
 
 # %% book/04b_admission_and_the_wire.ipynb#d52f14c2
+COUNTED = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    }
+)
+"""The kinds that a quota may also name without ``count/``."""
+
+
 def usage_of(obj: Object, now: datetime) -> dict[str, int]:
-    """Return what an object uses of a quota: object counts, and ``pods`` while a pod is alive."""
+    """Return what an object uses of a quota: one of its kind, and one of ``pods`` while it lives.
+
+    Events use nothing. ``now`` tells whether a pod has outlived its own deletion.
+    """
     resource = resource_of(obj)
+    if resource.plural == "events":
+        return {}
     used = {f"count/{resource.group_resource}": 1}
     if isinstance(obj, Pod):
-        if alive(obj, now):
+        if lives(obj, now):
             used["pods"] = 1
-    elif not resource.group:
+    elif not resource.group and resource.plural in COUNTED:
         used[resource.plural] = 1
     return used
 
 
-def alive(pod: Pod, now: datetime) -> bool:
-    """Whether a pod counts: not ended, and not stuck in its deletion."""
+def lives(pod: Pod, now: datetime) -> bool:
+    """Whether a pod counts: not ended, and not overdue in its deletion."""
     meta = pod.metadata
     if pod.status.phase in ("Failed", "Succeeded"):
         return False
-    if meta.deletion_timestamp is None or meta.deletion_grace_period_seconds is None:
+    grace = meta.deletion_grace_period_seconds
+    if meta.deletion_timestamp is None or grace is None:
         return True
-    return now <= meta.deletion_timestamp + timedelta(seconds=meta.deletion_grace_period_seconds)
+    return now <= meta.deletion_timestamp + timedelta(seconds=grace)
 
 
 def quota_status(reg: Registry, quota: ResourceQuota) -> ResourceQuotaStatus:
     """Count anew what a quota allows and what its namespace uses: what the quota loop writes.
 
-    Limits on anything else than object counts and ``pods`` are not counted and not enforced.
+    Limits on anything but object counts and ``pods`` are left out, and so not enforced; a quota
+    with scopes is left out as a whole.
     """
-    now, totals = reg.clock.now(), dict.fromkeys(quota.spec.hard, 0)
+    names = {"pods", *COUNTED} | {f"count/{r.group_resource}" for r in RESOURCES if r.namespaced}
+    spec, now = quota.spec, reg.clock.now()
+    if spec.scopes or spec.scope_selector:
+        return ResourceQuotaStatus()
+    used = {name: 0 for name in spec.hard if name in names}
     for table in reg.store.tables.values():
         if table.resource.namespaced:
             for obj in listing(table, quota.metadata.namespace):
                 for name, amount in usage_of(obj, now).items():
-                    if name in totals:
-                        totals[name] += amount
-    counted = {name: str(n) for name, n in totals.items() if name in quota_names(reg)}
-    return ResourceQuotaStatus(hard=quota.spec.hard, used=counted)
-
-
-def quota_names(reg: Registry) -> frozenset[str]:
-    """Return the limits that are enforced: ``pods`` and the count of every kind."""
-    names = {"pods"}
-    for table in reg.store.tables.values():
-        names.add(f"count/{table.resource.group_resource}")
-        if not table.resource.group:
-            names.add(table.resource.plural)
-    return frozenset(names)
+                    if name in used:
+                        used[name] += amount
+    return ResourceQuotaStatus(
+        hard={name: spec.hard[name] for name in used},
+        used={name: str(amount) for name, amount in used.items()},
+    )
 
 
 # %% book/04b_admission_and_the_wire.ipynb#6c33baeb
-def quota(reg: Registry, request: Request, obj: Object, old: Object | None) -> None:
-    """Refuse what goes over a quota, and book what does not: used rises before the create."""
-    table = reg.store.tables[ResourceQuota]
-    namespace = obj.metadata.namespace
+def quotas(reg: Registry, request: Request, obj: Object, old: Object | None) -> None:
+    """Refuse what goes over a quota; book what does not, before the object is stored."""
+    table, namespace = reg.store.tables[ResourceQuota], obj.metadata.namespace
     if not table.objects or not namespace:
         return
     asked = usage_of(obj, reg.clock.now())
-    booked = []
+    totals = []
     for found in listing(table, namespace):
         assert isinstance(found, ResourceQuota)
-        hard, used = found.status.hard, found.status.used
-        names = sorted(name for name in asked if name in hard)
-        if not names:
-            continue
-        if unknown := [name for name in names if name not in used]:
-            why = f"status unknown for quota: {found.metadata.name}, resources: {','.join(unknown)}"
-            raise forbidden(resource_of(obj), obj, why)
-        total = {name: parse_quantity(used[name]).value() + asked[name] for name in names}
-        over = [name for name in names if total[name] > parse_quantity(hard[name]).value()]
-        if over:
-            requested, taken, limited = (
-                ",".join(f"{name}={amounts[name]}" for name in over)
-                for amounts in (asked, used, hard)
-            )
-            raise forbidden(
-                resource_of(obj),
-                obj,
-                f"exceeded quota: {found.metadata.name}, requested: {requested},"
-                f" used: {taken}, limited: {limited}",
-            )
-        booked.append((found, total))
-    for found, total in booked:
+        if names := sorted(asked.keys() & found.status.hard.keys()):
+            totals.append((found, total_of(obj, found, asked, names)))
+    for found, total in totals:
         book(reg, found, total)
 
 
+def total_of(
+    obj: Object, quota: ResourceQuota, asked: Mapping[str, int], names: Sequence[str]
+) -> dict[str, int]:
+    """Return what would be used of a quota with ``asked`` added.
+
+    Raises:
+        Forbidden: It is more than allowed, or what is used is not known yet.
+    """
+    name, hard, used = quota.metadata.name, quota.status.hard, quota.status.used
+    if unknown := [n for n in names if n not in used]:
+        why = f"status unknown for quota: {name}, resources: {','.join(unknown)}"
+        raise forbidden(obj, why)
+    total = {n: parse_quantity(used[n]).value() + asked[n] for n in names}
+    over = [n for n in names if total[n] > parse_quantity(hard[n]).value()]
+    if over:
+        requested, taken, limited = (
+            ",".join(f"{n}={amounts[n]}" for n in over) for amounts in (asked, used, hard)
+        )
+        raise forbidden(
+            obj,
+            f"exceeded quota: {name}, requested: {requested}, used: {taken}, limited: {limited}",
+        )
+    return total
+
+
 def book(reg: Registry, found: ResourceQuota, total: Mapping[str, int]) -> None:
-    """Write what is used now into a quota's status."""
+    """Write into a quota's status what is used now."""
     used = {**found.status.used, **{name: str(amount) for name, amount in total.items()}}
-    meta = found.metadata
     raised = replace(found, status=replace(found.status, used=used))
-    table = reg.store.tables[ResourceQuota]
+    table, meta = reg.store.tables[ResourceQuota], found.metadata
     new = commit(reg.store, table, key_of(meta.namespace, meta.name), found, raised)
     request = Request(
         verb="update",
@@ -202,12 +220,13 @@ def book(reg: Registry, found: ResourceQuota, total: Mapping[str, int]) -> None:
 
 # %% book/04b_admission_and_the_wire.ipynb#c2b6d3ce
 CREATE, WRITE = frozenset({"create"}), frozenset({"create", "update"})
+ANY = frozenset({"", "binding", "eviction"})
 PODS: frozenset[type[Object]] = frozenset({Pod})
 
 ADMISSION: tuple[Plugin, ...] = (
-    Plugin("NamespaceLifecycle", CREATE, admit=live_namespace),
+    Plugin("NamespaceLifecycle", CREATE, subresources=ANY, admit=live_namespace),
     Plugin("Priority", CREATE, PODS, admit=priority),
     Plugin("DefaultTolerationSeconds", WRITE, PODS, admit=default_tolerations),
-    Plugin("ResourceQuota", CREATE, check=quota),
+    Plugin("ResourceQuota", CREATE, check=quotas),
 )
 """The plugins of the API server, in their order. A plugin that joins adds a row."""

@@ -1,37 +1,31 @@
-"""Delete: a request to go, which grace periods and finalizers may hold up.
+"""Delete: a wish to go, which grace periods and finalizers may hold up.
 
-See: chapter *The API server*, section *Deletion*; upstream ``registry/rest/delete.go``.
+See: chapter *The API server*, section *Deletion*; upstream ``pkg/registry/rest/delete.go``.
 """
 
 # Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from kcm_lite.api.core import Namespace, NamespaceStatus
-from kcm_lite.api.errors import Conflict, Forbidden, Invalid, NotFound, StatusError
-from kcm_lite.api.golang import quote
+from kcm_lite.api.core import Namespace
+from kcm_lite.api.errors import Forbidden, Invalid
 from kcm_lite.api.meta import DeleteOptions, Object, ObjectMeta, Preconditions, replace
 from kcm_lite.api.request import Request
 from kcm_lite.api.strategy import STRATEGIES, Strategy
 from kcm_lite.api.validation.field import aggregate, not_supported
-from kcm_lite.apiserver.registry import Registry, conflict, find, invalid, key_of, may_go, record
+from kcm_lite.apiserver.registry import Registry, conflict, find, key_of, kind_name, record
 from kcm_lite.apiserver.store import Table, commit, listing
 
-# %% book/04_api_server.ipynb#72dbb309
-ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-"""The finalizers that the garbage collector takes off when it has dealt with the dependents."""
 
-POLICIES = ("Foreground", "Background", "Orphan")
-
-
+# %% book/04_api_server.ipynb#a3f42a49
 def delete(reg: Registry, table: Table, request: Request) -> Object:
-    """Delete an object, at once or by marking it as being deleted.
+    """Delete an object, at once or by marking it.
 
     Returns:
-        The object as it is now, or, when it is gone, as it was.
+        The object as it is now or, when it is gone, as it was.
 
     Raises:
         NotFound: There is none of that name.
@@ -51,10 +45,10 @@ def mark_or_remove(
 ) -> Object:
     """Do what the grace period and the finalizers allow."""
     strategy = STRATEGIES[request.type]
-    key = key_of(old.metadata.namespace, old.metadata.name)
+    name, key = old.metadata.name, key_of(old.metadata.namespace, old.metadata.name)
     meta, graceful, pending = begin(reg, strategy, old, options)
     if pending:
-        record(reg, request, old.metadata.name, old, old)
+        record(reg, request, name, old, old)
         return old
     finalizers = gc_finalizers(strategy, meta.finalizers, options)
     if finalizers and not graceful:
@@ -62,24 +56,23 @@ def mark_or_remove(
     new = old
     if finalizers or graceful:
         new = replace(old, metadata=replace(meta, finalizers=finalizers))
-        if new != old:
-            new = commit(reg.store, table, key, old, new)
-    if not finalizers and not (graceful and meta.deletion_grace_period_seconds):
-        last = commit(reg.store, table, key, new, None)
-        record(reg, request, meta.name, old, None)
-        return last
-    record(reg, request, meta.name, old, new)
-    return new
+        new = old if new == old else commit(reg.store, table, key, old, new)
+    if finalizers or (graceful and meta.deletion_grace_period_seconds):
+        record(reg, request, name, old, new)
+        return new
+    last = commit(reg.store, table, key, new, None)
+    record(reg, request, name, old, None)
+    return last
 
 
-# %% book/04_api_server.ipynb#eb45255b
+# %% book/04_api_server.ipynb#51324e3e
 def begin(
-    reg: Registry, strategy: Strategy, old: Object, options: DeleteOptions
+    reg: Registry, strategy: Strategy[Any], old: Object, options: DeleteOptions
 ) -> tuple[ObjectMeta, bool, bool]:
     """Work out a graceful deletion (``BeforeDelete``).
 
     Returns:
-        The metadata that it leaves; whether it is graceful (then the metadata says how long);
+        The metadata that it leaves; whether it is graceful (the metadata then says how long);
         whether a deletion under way makes this one pointless.
     """
     meta, wanted = old.metadata, options.grace_period_seconds
@@ -89,16 +82,9 @@ def begin(
         return meta, False, False
     if meta.deletion_timestamp is None:
         grace = strategy.grace_period(old, wanted)
-        return (
-            replace(
-                meta,
-                deletion_timestamp=reg.clock.timestamp() + timedelta(seconds=grace),
-                deletion_grace_period_seconds=grace,
-                generation=meta.generation + 1 if meta.generation else 0,
-            ),
-            True,
-            False,
-        )
+        due = reg.clock.timestamp() + timedelta(seconds=grace)
+        generation = meta.generation + 1 if meta.generation else 0
+        return deleting(replace(meta, generation=generation), due, grace), True, False
     left = meta.deletion_grace_period_seconds
     if not left:
         return meta, False, False
@@ -107,43 +93,48 @@ def begin(
     due = meta.deletion_timestamp + timedelta(seconds=wanted - left)
     if due < reg.clock.now():
         due, wanted = reg.clock.timestamp(), min(wanted, 1)
-    return replace(meta, deletion_timestamp=due, deletion_grace_period_seconds=wanted), True, False
+    return deleting(meta, due, wanted), True, False
+
+
+def deleting(meta: ObjectMeta, due: datetime, grace: int) -> ObjectMeta:
+    """Return metadata with the mark of a deletion."""
+    return replace(meta, deletion_timestamp=due, deletion_grace_period_seconds=grace)
 
 
 def mark(reg: Registry, meta: ObjectMeta) -> ObjectMeta:
     """Mark an object of a kind without grace periods as being deleted (``markAsDeleting``)."""
-    now, due = reg.clock.timestamp(), meta.deletion_timestamp
-    return replace(
-        meta,
-        generation=meta.generation + 1 if due is None and meta.generation else meta.generation,
-        deletion_timestamp=now if due is None or due > reg.clock.now() else due,
-        deletion_grace_period_seconds=0,
-    )
+    due = meta.deletion_timestamp
+    if due is None and meta.generation:
+        meta = replace(meta, generation=meta.generation + 1)
+    if due is None or due > reg.clock.now():
+        due = reg.clock.timestamp()
+    return deleting(meta, due, 0)
 
 
-# %% book/04_api_server.ipynb#b6e4a96f
+# %% book/04_api_server.ipynb#5a0cf475
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+POLICIES = {"Foreground": (FOREGROUND,), "Background": (), "Orphan": (ORPHAN,)}
+"""What a deletion may want for the dependents, and the finalizer that says so."""
+
+
 def gc_finalizers(
-    strategy: Strategy, finalizers: tuple[str, ...], options: DeleteOptions
+    strategy: Strategy[Any], finalizers: tuple[str, ...], options: DeleteOptions
 ) -> tuple[str, ...]:
     """Return the finalizers with those of the garbage collector as the deletion wants them.
 
     The caller's propagation policy counts first, then a finalizer that is there already, then
     the kind's default.
     """
+    others = tuple(f for f in finalizers if f not in (ORPHAN, FOREGROUND))
     if strategy.orphan_dependents is None:
-        return tuple(f for f in finalizers if f not in (ORPHAN, FOREGROUND))
-    policy = options.propagation_policy
-    if policy is None:
-        policy = next((_BY_FINALIZER[f] for f in finalizers if f in _BY_FINALIZER), None)
-    if policy is None and strategy.orphan_dependents:
-        policy = "Orphan"
-    wanted = _BY_POLICY.get(policy or "", ())
-    new = tuple(f for f in finalizers if f not in (ORPHAN, FOREGROUND)) + wanted
-    return finalizers if set(new) == set(finalizers) else new
-
-
-_BY_POLICY = {"Orphan": (ORPHAN,), "Foreground": (FOREGROUND,)}
-_BY_FINALIZER = {ORPHAN: "Orphan", FOREGROUND: "Foreground"}
+        wanted: tuple[str, ...] = ()
+    elif options.propagation_policy is not None:
+        wanted = POLICIES[options.propagation_policy]
+    elif len(others) < len(finalizers):
+        wanted = (next(f for f in finalizers if f in (ORPHAN, FOREGROUND)),)
+    else:
+        wanted = (ORPHAN,) if strategy.orphan_dependents else ()
+    return finalizers if set(others + wanted) == set(finalizers) else others + wanted
 
 
 def check_options(options: DeleteOptions) -> None:
@@ -151,65 +142,56 @@ def check_options(options: DeleteOptions) -> None:
     policy = options.propagation_policy
     if policy is not None and policy not in POLICIES:
         cause = not_supported("propagationPolicy", policy, (*POLICIES, "nil"))
-        text = aggregate([cause])
-        raise Invalid(f'DeleteOptions.meta.k8s.io "" is invalid: {text}', causes=(cause,))
+        message = f'DeleteOptions.meta.k8s.io "" is invalid: {aggregate([cause])}'
+        raise Invalid(message, causes=(cause,))
 
 
+# %% book/04_api_server.ipynb#5b811372
 def check_preconditions(old: Object, wanted: Preconditions | None) -> None:
     """Raise `Conflict` if the object is not the one, or not as, the caller thinks."""
     if wanted is None:
         return
     meta = old.metadata
-    group = old.API_VERSION.rpartition("/")[0]
-    kind = f"{old.KIND}.{group}" if group else old.KIND
-    if wanted.uid is not None and wanted.uid != meta.uid:
-        raise conflict(
-            kind,
-            meta.name,
-            f"the UID in the precondition ({wanted.uid}) does not match the UID in record"
-            f" ({meta.uid}). The object might have been deleted and then recreated",
-        )
-    version = wanted.resource_version
-    if version is not None and version != meta.resource_version:
-        raise conflict(
-            kind,
-            meta.name,
-            f"the ResourceVersion in the precondition ({version}) does not match the"
-            f" ResourceVersion in record ({meta.resource_version})."
-            " The object might have been modified",
-        )
+    for what, asked, stored, hint in (
+        ("UID", wanted.uid, meta.uid, "deleted and then recreated"),
+        ("ResourceVersion", wanted.resource_version, meta.resource_version, "modified"),
+    ):
+        if asked is not None and asked != stored:
+            raise conflict(
+                kind_name(type(old)),
+                meta.name,
+                f"the {what} in the precondition ({asked}) does not match the {what} in record"
+                f" ({stored}). The object might have been {hint}",
+            )
 
 
-# %% book/04_api_server.ipynb#4437a483
+# %% book/04_api_server.ipynb#fc87b9e5
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 
 
 def delete_namespace(
     reg: Registry, table: Table, request: Request, old: Namespace, options: DeleteOptions
 ) -> Object:
-    """Mark a namespace as terminating; it goes when its spec's finalizers are gone."""
+    """Mark a namespace as terminating; it goes when the finalizers of its spec are gone."""
     meta, wanted = old.metadata, options.preconditions or Preconditions()
     if meta.name in IMMORTAL:
-        raise Forbidden(
-            f"namespaces {quote(meta.name)} is forbidden: this namespace may not be deleted"
-        )
+        why = "this namespace may not be deleted"
+        raise Forbidden(f'namespaces "{meta.name}" is forbidden: {why}')
     for what, asked, stored in (
         ("UID", wanted.uid, meta.uid),
         ("ResourceVersion", wanted.resource_version, meta.resource_version),
     ):
         if asked is not None and asked != stored:
-            reason = f"Precondition failed: {what} in precondition: {asked}, {what} in object meta: {stored}"
-            raise conflict("namespaces", meta.name, reason)
+            why = f"{what} in precondition: {asked}, {what} in object meta: {stored}"
+            raise conflict("namespaces", meta.name, f"Precondition failed: {why}")
     if meta.deletion_timestamp is None:
-        kept = tuple(f for f in meta.finalizers if f not in (ORPHAN, FOREGROUND))
-        policy = options.propagation_policy
-        now = replace(
-            meta,
-            deletion_timestamp=reg.clock.timestamp(),
-            finalizers=meta.finalizers if policy is None else kept + _BY_POLICY.get(policy, ()),
+        finalizers = gc_finalizers(STRATEGIES[Namespace], meta.finalizers, options)
+        now = reg.clock.timestamp()
+        marked = replace(
+            old,
+            metadata=replace(meta, deletion_timestamp=now, finalizers=finalizers),
+            status=replace(old.status, phase="Terminating"),
         )
-        status = replace(old.status, phase="Terminating")
-        marked = replace(old, metadata=now, status=status)
         new = commit(reg.store, table, meta.name, old, marked)
         record(reg, request, meta.name, old, new)
         return new
@@ -220,10 +202,9 @@ def delete_namespace(
 
 
 def delete_collection(reg: Registry, table: Table, request: Request) -> tuple[Object, ...]:
-    """Delete all objects that a request selects, each as `delete` does, and return them."""
-    selected = listing(table, request.namespace, request.label_selector, request.field_selector)
+    """Delete all objects that a request selects, each as `delete` does; return them."""
     gone = []
-    for obj in selected:
+    for obj in listing(table, request.namespace, request.label_selector, request.field_selector):
         meta = obj.metadata
         gone.append(delete(reg, table, replace(request, namespace=meta.namespace, name=meta.name)))
     return tuple(gone)

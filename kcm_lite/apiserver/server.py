@@ -1,7 +1,6 @@
 """The one door of the API server: requests in, objects or typed errors out.
 
 >>> from kcm_lite.api.core import ConfigMap
->>> from kcm_lite.api.meta import ObjectMeta
 >>> from kcm_lite.clock import VirtualClock
 >>> server = APIServer(VirtualClock())
 >>> stored = server.create(ConfigMap(metadata=ObjectMeta(namespace="default", name="a")))
@@ -17,12 +16,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from kcm_lite.api.core import Namespace
 from kcm_lite.api.errors import MethodNotSupported, NotFound, StatusError
 from kcm_lite.api.meta import DeleteOptions, Object, ObjectMeta
 from kcm_lite.api.request import ObjectList, Request
+from kcm_lite.api.scheme import BY_TYPE, Resource
 from kcm_lite.apiserver.admission import ADMISSION
 from kcm_lite.apiserver.deletion import delete, delete_collection
 from kcm_lite.apiserver.patch import patch
@@ -32,12 +32,8 @@ from kcm_lite.apiserver.subresources import SUBRESOURCES
 from kcm_lite.clock import Clock
 from kcm_lite.trace import ApiWrite, Trace
 
-# %% book/04_api_server.ipynb#23fb7106
+# %% book/04_api_server.ipynb#f83c38cf
 T = TypeVar("T", bound=Object)
-Verb = Callable[[Registry, Table, Request], Any]
-
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""The namespaces that every cluster has."""
 
 
 def get(reg: Registry, table: Table, request: Request) -> Object:
@@ -47,13 +43,14 @@ def get(reg: Registry, table: Table, request: Request) -> Object:
 
 def list_objects(reg: Registry, table: Table, request: Request) -> ObjectList[Object]:
     """Return the selected objects, in the order of their keys, and the version of the whole."""
-    if request.field_selector is not None:
-        request.field_selector.check(request.type)
-    items = listing(table, request.namespace, request.label_selector, request.field_selector)
-    return ObjectList(tuple(items), str(reg.store.revision))
+    labels, fields = request.label_selector, request.field_selector
+    if fields is not None:
+        fields.check(request.type)
+    items = tuple(listing(table, request.namespace, labels, fields))
+    return ObjectList(items, str(reg.store.revision))
 
 
-VERBS: dict[tuple[str, str], Verb] = {
+VERBS: dict[tuple[str, str], Callable[[Registry, Table, Request], Any]] = {
     ("get", ""): get,
     ("get", "status"): get,
     ("list", ""): list_objects,
@@ -66,18 +63,132 @@ VERBS: dict[tuple[str, str], Verb] = {
     ("deletecollection", ""): delete_collection,
     **SUBRESOURCES,
 }
-"""What each verb does, to an object or to a subresource."""
+"""What each verb does to an object or to a subresource of it."""
 
 
-# %% book/04_api_server.ipynb#c427a527
-class APIServer:
-    """An API server in memory: every request is one indivisible step, at no cost of time.
+# %% book/04_api_server.ipynb#d92e0daf
+def serves(resource: Resource, subresource: str) -> bool:
+    """Whether objects of this kind have the subresource."""
+    match subresource:
+        case "":
+            return True
+        case "status":
+            return resource.has_status
+        case "scale":
+            return resource.has_scale
+        case "binding" | "eviction":
+            return resource.kind == "Pod"
+        case _:
+            return resource.kind == "Namespace" and subresource == "finalize"
+
+
+def route(request: Request) -> Callable[[Registry, Table, Request], Any]:
+    """Return the function that serves a request.
+
+    Raises:
+        NotFound: There is no such kind or subresource.
+        MethodNotSupported: The verb is not for it.
+    """
+    resource = BY_TYPE.get(request.type)
+    if resource is None or not serves(resource, request.subresource):
+        raise NotFound("the server could not find the requested resource")
+    verb = VERBS.get((request.verb, request.subresource))
+    if verb is None:
+        what = resource.group_resource
+        raise MethodNotSupported(f'{request.verb} is not supported on resources of kind "{what}"')
+    return verb
+
+
+def refused(reg: Registry, request: Request, error: StatusError) -> None:
+    """Record a write that was refused."""
+    if reg.trace is None or request.verb in ("get", "list"):
+        return
+    name, resource = request.name, BY_TYPE.get(request.type)
+    if not name and isinstance(request.body, Object):
+        name = request.body.metadata.name or request.body.metadata.generate_name
+    reg.trace.write(
+        ApiWrite(
+            reg.clock.time(),
+            request.agent,
+            request.verb,
+            resource.plural if resource else request.type.KIND,
+            request.subresource,
+            request.namespace,
+            name,
+            error.code,
+            error.message,
+            patch=request.body if request.verb == "patch" else None,
+            options=request.options,
+        )
+    )
+
+
+# %% book/04_api_server.ipynb#cead22d6
+class Verbs:
+    """The verbs as methods, on top of ``handle``."""
+
+    def handle(self, request: Request) -> Any:
+        """Do what a request asks."""
+        raise NotImplementedError
+
+    def _about(self, obj: T, verb: str, **more: Any) -> T:
+        meta = obj.metadata
+        done: T = self._ask(verb, type(obj), meta.namespace, meta.name, body=obj, **more)
+        return done
+
+    def _ask(self, verb: str, type: type[T], namespace: str, name: str = "", **more: Any) -> Any:
+        return self.handle(Request(verb=verb, type=type, namespace=namespace, name=name, **more))
+
+    def create(self, obj: T, **more: Any) -> T:
+        """Create an object in the namespace that it names."""
+        return self._about(obj, "create", **more)
+
+    def update(self, obj: T, **more: Any) -> T:
+        """Replace an object, or with ``subresource="status"`` its status."""
+        return self._about(obj, "update", **more)
+
+    def get(self, type: type[T], namespace: str, name: str, **more: Any) -> T:
+        """Return one object."""
+        found: T = self._ask("get", type, namespace, name, **more)
+        return found
+
+    def list(self, type: type[T], namespace: str = "", **more: Any) -> ObjectList[T]:
+        """Return the objects that ``label_selector`` and ``field_selector`` select."""
+        found: ObjectList[T] = self._ask("list", type, namespace, **more)
+        return found
+
+    def patch(self, type: type[T], namespace: str, name: str, body: Any, **more: Any) -> T:
+        """Change parts of an object, by a merge patch unless ``patch_type`` says otherwise."""
+        more.setdefault("patch_type", "merge")
+        changed: T = self._ask("patch", type, namespace, name, body=body, **more)
+        return changed
+
+    def delete(
+        self,
+        type: type[T],
+        namespace: str,
+        name: str,
+        options: DeleteOptions | None = None,
+        **more: Any,
+    ) -> T:
+        """Delete an object, at once or by marking it; return it as it is or was."""
+        gone: T = self._ask("delete", type, namespace, name, options=options, **more)
+        return gone
+
+
+# %% book/04_api_server.ipynb#ab787323
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+"""The namespaces that every cluster has."""
+
+
+class APIServer(Verbs):
+    """An API server in memory: every request is one indivisible step and takes no time.
 
     Args:
         clock: Its time, for the timestamps that it sets.
-        trace: Where every write is recorded.
-        rng: The source of uids and generated names; seed it.
-        history: So many changes of each kind are kept for watches that start in the past.
+        trace: Where every write is recorded, refused ones included.
+        rng: The source of uids and generated names.
+        history: So many changes of each kind are kept for watches that begin in the past.
         admission: The plugins that change or refuse what comes in, in order.
     """
 
@@ -90,227 +201,36 @@ class APIServer:
         history: int = 10_000,
         admission: Sequence[Plugin] = ADMISSION,
     ) -> None:
-        self.clock = clock
         self.store = new_store(history=history)
-        self.registry = Registry(
-            clock, self.store, rng or random.Random(0), trace, tuple(admission)
-        )
+        rng = rng or random.Random(0)
+        self.registry = Registry(clock, self.store, rng, trace, tuple(admission))
         for name in NAMESPACES:
-            body = Namespace(metadata=ObjectMeta(name=name))
-            self.handle(Request(verb="create", type=Namespace, body=body, agent="kube-apiserver"))
+            self.create(Namespace(metadata=ObjectMeta(name=name)), agent="kube-apiserver")
 
     def handle(self, request: Request) -> Any:
         """Do what a request asks.
 
         Returns:
-            The object, an `ObjectList`, or for a deletecollection the objects as a tuple.
+            The object, an `ObjectList`, None for a binding, a tuple for a deletecollection.
 
         Raises:
-            StatusError: The server refuses; the type says why (`NotFound`, `Conflict`, ...).
+            StatusError: The server refuses; its type says why (`NotFound`, `Conflict`, ...).
         """
-        table = self.store.tables.get(request.type)
-        verb = VERBS.get((request.verb, request.subresource))
         try:
-            if table is None:
-                raise NotFound("the server could not find the requested resource")
-            if verb is None or not serves(table, request.subresource):
-                raise unsupported(table, request)
-            return verb(self.registry, table, request)
+            verb = route(request)
+            return verb(self.registry, self.store.tables[request.type], request)
         except StatusError as error:
-            if request.verb not in ("get", "list"):
-                refused(self.registry, request, error)
+            refused(self.registry, request, error)
             raise
 
-    def subscribe(
-        self,
-        type: type[T],
-        sink: Sink,
-        *,
-        namespace: str = "",
-        resource_version: str = "",
-        label_selector: Any = None,
-        field_selector: Any = None,
-        send_initial_events: bool = False,
-        bookmarks: bool = False,
-    ) -> Callable[[], None]:
-        """Watch: call ``sink`` with every change. See `kcm_lite.apiserver.store.subscribe`."""
-        table = self.store.tables.get(type)
-        if table is None:
+    def subscribe(self, type: type[Object], sink: Sink, **more: Any) -> Callable[[], None]:
+        """Watch a kind; the arguments are those of `kcm_lite.apiserver.store.subscribe`."""
+        if type not in self.store.tables:
             raise NotFound("the server could not find the requested resource")
-        if field_selector is not None:
-            field_selector.check(type)
-        return subscribe(
-            self.store,
-            table,
-            sink,
-            namespace=namespace,
-            resource_version=resource_version,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            send_initial_events=send_initial_events,
-            bookmarks=bookmarks,
-        )
+        if (fields := more.get("field_selector")) is not None:
+            fields.check(type)
+        return subscribe(self.store, self.store.tables[type], sink, **more)
 
     def send_bookmarks(self) -> None:
-        """Tell the watchers that asked for it how far they have heard everything."""
+        """Tell the watchers that asked for it that they have heard everything up to now."""
         send_bookmarks(self.store)
-
-    # The verbs as methods, for tests and pages.
-
-    def create(self, obj: T, *, agent: str = "user") -> T:
-        """Create an object in its own namespace."""
-        meta = obj.metadata
-        return cast(
-            T,
-            self.handle(
-                Request(
-                    verb="create", type=type(obj), namespace=meta.namespace, body=obj, agent=agent
-                )
-            ),
-        )
-
-    def get(self, type: type[T], namespace: str, name: str) -> T:
-        """Return one object."""
-        return cast(T, self.handle(Request(verb="get", type=type, namespace=namespace, name=name)))
-
-    def list(
-        self,
-        type: type[T],
-        namespace: str = "",
-        label_selector: Any = None,
-        field_selector: Any = None,
-    ) -> ObjectList[T]:
-        """Return the selected objects and the version of the whole."""
-        return cast(
-            ObjectList[T],
-            self.handle(
-                Request(
-                    verb="list",
-                    type=type,
-                    namespace=namespace,
-                    label_selector=label_selector,
-                    field_selector=field_selector,
-                )
-            ),
-        )
-
-    def update(self, obj: T, *, subresource: str = "", agent: str = "user") -> T:
-        """Replace an object, or with ``subresource="status"`` its status."""
-        meta = obj.metadata
-        return cast(
-            T,
-            self.handle(
-                Request(
-                    verb="update",
-                    type=type(obj),
-                    namespace=meta.namespace,
-                    name=meta.name,
-                    subresource=subresource,
-                    body=obj,
-                    agent=agent,
-                )
-            ),
-        )
-
-    def patch(
-        self,
-        type: type[T],
-        namespace: str,
-        name: str,
-        patch: Any,
-        *,
-        patch_type: str = "merge",
-        subresource: str = "",
-        agent: str = "user",
-    ) -> T:
-        """Change parts of an object."""
-        return cast(
-            T,
-            self.handle(
-                Request(
-                    verb="patch",
-                    type=type,
-                    namespace=namespace,
-                    name=name,
-                    subresource=subresource,
-                    body=patch,
-                    patch_type=patch_type,
-                    agent=agent,
-                )
-            ),
-        )
-
-    def delete(
-        self,
-        type: type[T],
-        namespace: str,
-        name: str,
-        options: DeleteOptions | None = None,
-        *,
-        agent: str = "user",
-    ) -> T:
-        """Delete an object, at once or by marking it; return it as it is or was."""
-        return cast(
-            T,
-            self.handle(
-                Request(
-                    verb="delete",
-                    type=type,
-                    namespace=namespace,
-                    name=name,
-                    options=options,
-                    agent=agent,
-                )
-            ),
-        )
-
-
-# %% book/04_api_server.ipynb#f04a7806
-def serves(table: Table, subresource: str) -> bool:
-    """Whether objects of this kind have the subresource."""
-    resource = table.resource
-    match subresource:
-        case "":
-            return True
-        case "status":
-            return resource.has_status
-        case "scale":
-            return resource.has_scale
-        case "binding" | "eviction":
-            return resource.kind == "Pod"
-        case "finalize":
-            return resource.kind == "Namespace"
-    return False
-
-
-def unsupported(table: Table, request: Request) -> StatusError:
-    """Return the error for a verb or subresource that does not exist."""
-    if request.subresource and not serves(table, request.subresource):
-        return NotFound("the server could not find the requested resource")
-    what = table.resource.group_resource
-    return MethodNotSupported(f'{request.verb} is not supported on resources of kind "{what}"')
-
-
-def refused(reg: Registry, request: Request, error: StatusError) -> None:
-    """Record a write that was refused."""
-    if reg.trace is None:
-        return
-    name = request.name
-    if not name and isinstance(request.body, Object):
-        name = request.body.metadata.name or request.body.metadata.generate_name
-    table = reg.store.tables.get(request.type)
-    reg.trace.write(
-        ApiWrite(
-            reg.clock.time(),
-            request.agent,
-            request.verb,
-            table.resource.plural if table else request.type.KIND,
-            request.subresource,
-            request.namespace,
-            name,
-            error.code,
-            error.message,
-            patch=request.body if request.verb == "patch" else None,
-            options=request.options,
-        )
-    )

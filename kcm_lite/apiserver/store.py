@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcm_lite.api.errors import Expired, Invalid
 from kcm_lite.api.golang import quote
@@ -18,16 +18,9 @@ from kcm_lite.api.meta import Object, ObjectMeta, replace
 from kcm_lite.api.request import WatchEvent
 from kcm_lite.api.scheme import RESOURCES, Resource
 
-# %% book/04_api_server.ipynb#b01c79b0
+# %% book/04_api_server.ipynb#f05920c4
 Sink = Callable[[WatchEvent], None]
 """Where a watcher's events go, one at a time, in the order of their versions."""
-
-
-class Change(NamedTuple):
-    """An event, and the object as it was before (None: it did not exist)."""
-
-    event: WatchEvent
-    old: Object | None
 
 
 @dataclass(slots=True)
@@ -35,14 +28,14 @@ class Table:
     """The objects of one kind, and what happened to them lately.
 
     Attributes:
-        objects: By key (``namespace/name``, or the bare name).
-        history: The latest changes, oldest first; a watch can start at any of them.
+        objects: By key: ``namespace/name``, or the bare name.
+        history: The latest changes, oldest first: the event, and the object before it.
         forgotten: The version of the last change that fell out of ``history``.
-        watchers: Replaced, never changed in place, so that a sink may cancel its own watch.
+        watchers: Replaced, never changed in place, so that a sink may end its own watch.
     """
 
     resource: Resource
-    history: deque[Change]
+    history: deque[tuple[WatchEvent, Object | None]]
     objects: dict[str, Object] = field(default_factory=dict)
     forgotten: int = 0
     watchers: tuple[Watcher, ...] = ()
@@ -50,7 +43,7 @@ class Table:
 
 @dataclass(slots=True)
 class Store:
-    """All tables and the one counter that versions every change of every object."""
+    """All tables, and the one counter that numbers every change of every object."""
 
     tables: dict[type[Object], Table]
     revision: int = 0
@@ -61,16 +54,16 @@ def new_store(*, history: int = 10_000) -> Store:
     return Store({r.type: Table(r, deque(maxlen=history)) for r in RESOURCES})
 
 
-# %% book/04_api_server.ipynb#47b9997c
+# %% book/04_api_server.ipynb#1511a6da
 def commit(store: Store, table: Table, key: str, old: Object | None, new: Object | None) -> Object:
     """Store ``new`` under ``key`` (None: remove it), with the next version, and tell the watchers.
 
     Returns:
         The object as stored; a removed one as it last was, with the version of its removal.
     """
-    store.revision += 1
-    version = str(store.revision)
-    last = new or old
+    store.revision = revision = store.revision + 1
+    version = str(revision)
+    last = old if new is None else new
     assert last is not None
     last = replace(last, metadata=replace(last.metadata, resource_version=version))
     if new is None:
@@ -78,25 +71,28 @@ def commit(store: Store, table: Table, key: str, old: Object | None, new: Object
         event = WatchEvent("DELETED", last, version)
     else:
         table.objects[key] = last
-        event = WatchEvent("MODIFIED" if old else "ADDED", last, version)
+        event = WatchEvent("ADDED" if old is None else "MODIFIED", last, version)
     history = table.history
     if len(history) == history.maxlen:
-        table.forgotten = int(history[0].event.resource_version)
-    history.append(Change(event, old))
+        table.forgotten = int(history[0][0].resource_version)
+    history.append((event, old))
     for watcher in table.watchers:
-        tell(watcher, event, old)
+        if watcher.selective:
+            tell(watcher, event, old)
+        else:
+            watcher.sink(event)
     return last
 
 
-# %% book/04_api_server.ipynb#c025371a
+# %% book/04_api_server.ipynb#85bba96e
 @dataclass(slots=True, eq=False)
 class Watcher:
-    """Somebody who wants to hear of changes, of all objects of a kind or of some."""
+    """Somebody who wants to hear of the changes of a kind, or of some of them."""
 
     sink: Sink
     namespace: str
-    labels: Any
-    fields: Any
+    labels: Any  # has matches(labels), or None
+    fields: Any  # has matches(obj), or None
     bookmarks: bool
     selective: bool = field(init=False)
 
@@ -105,7 +101,7 @@ class Watcher:
 
 
 def selects(namespace: str, labels: Any, fields: Any, obj: Object) -> bool:
-    """Whether an object is in the namespace and matches both selectors (empty ones: everything)."""
+    """Whether an object is in the namespace and matches both selectors; empty ones match all."""
     meta = obj.metadata
     return (
         (not namespace or meta.namespace == namespace)
@@ -115,32 +111,28 @@ def selects(namespace: str, labels: Any, fields: Any, obj: Object) -> bool:
 
 
 def tell(watcher: Watcher, event: WatchEvent, old: Object | None) -> None:
-    """Pass an event on, as this watcher sees it: what stops matching is deleted to it."""
-    if not watcher.selective:
-        watcher.sink(event)
-        return
+    """Pass an event on as this watcher sees it: what stops matching is deleted to it."""
     namespace, labels, fields = watcher.namespace, watcher.labels, watcher.fields
     before = old is not None and selects(namespace, labels, fields, old)
-    after = event.type != "DELETED" and selects(namespace, labels, fields, event.object)
-    if before and after or (before and event.type == "DELETED"):
-        watcher.sink(event)
-    elif after:
-        watcher.sink(WatchEvent("ADDED", event.object, event.resource_version))
+    if event.type == "DELETED":
+        if before:
+            watcher.sink(event)
+        return
+    after = selects(namespace, labels, fields, event.object)
+    if after:
+        watcher.sink(event if before else replace(event, type="ADDED"))
     elif before and old is not None:
-        meta = replace(old.metadata, resource_version=event.resource_version)
-        gone = replace(old, metadata=meta)
-        watcher.sink(WatchEvent("DELETED", gone, event.resource_version))
+        gone = replace(old, metadata=replace(old.metadata, resource_version=event.resource_version))
+        watcher.sink(replace(event, type="DELETED", object=gone))
 
 
-# %% book/04_api_server.ipynb#f05920c4
+# %% book/04_api_server.ipynb#a2ac5d07
 def listing(
     table: Table, namespace: str = "", labels: Any = None, fields: Any = None
 ) -> list[Object]:
     """Return the objects that are selected, in the order of their keys."""
-    objects = table.objects
-    return [
-        obj for key in sorted(objects) if selects(namespace, labels, fields, obj := objects[key])
-    ]
+    objects = (table.objects[key] for key in sorted(table.objects))
+    return [obj for obj in objects if selects(namespace, labels, fields, obj)]
 
 
 def subscribe(
@@ -158,11 +150,11 @@ def subscribe(
     """Send every later change to ``sink``; return a function that ends this.
 
     Without a version, what exists now comes first as ADDED; with one, everything that happened
-    after it. ``send_initial_events`` begins with what exists now and says with a BOOKMARK where
-    that ends.
+    after it. ``send_initial_events`` begins with what exists now, whatever the version, and says
+    with a BOOKMARK where that ends.
 
     Raises:
-        Expired: History no longer reaches back to ``resource_version``.
+        Expired: The history no longer reaches back to ``resource_version``.
         Invalid: It is no version.
     """
     watcher = Watcher(sink, namespace, label_selector, field_selector, bookmarks)
@@ -181,7 +173,7 @@ def subscribe(
     return cancel
 
 
-# %% book/04_api_server.ipynb#1511a6da
+# %% book/04_api_server.ipynb#7d28aaaf
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that follows the objects that existed when a watch began."""
 
@@ -194,13 +186,13 @@ def parse_version(table: Table, text: str) -> int:
     """
     if text.isascii() and text.isdigit():
         return int(text)
-    reason = f"strconv.ParseUint: parsing {quote(text)}: invalid syntax"
     where = f'{table.resource.group_resource} "" is invalid: resourceVersion'
-    raise Invalid(f"{where}: Invalid value: {quote(text)}: {reason}")
+    why = f"strconv.ParseUint: parsing {quote(text)}: invalid syntax"
+    raise Invalid(f"{where}: Invalid value: {quote(text)}: {why}")
 
 
 def replay(table: Table, watcher: Watcher, version: int) -> None:
-    """Send what happened after ``version``.
+    """Send a watcher what happened after ``version``.
 
     Raises:
         Expired: Some of it is forgotten.
@@ -212,10 +204,10 @@ def replay(table: Table, watcher: Watcher, version: int) -> None:
             tell(watcher, event, old)
 
 
-def bookmark(store: Store, table: Table, watcher: Watcher, annotations: dict[str, str]) -> None:
-    """Tell a watcher how far it has heard everything."""
+def bookmark(store: Store, table: Table, watcher: Watcher, notes: dict[str, str]) -> None:
+    """Tell a watcher that it has heard everything up to now; ``notes`` are annotations."""
     version = str(store.revision)
-    meta = ObjectMeta(resource_version=version, annotations=annotations)
+    meta = ObjectMeta(resource_version=version, annotations=notes)
     watcher.sink(WatchEvent("BOOKMARK", table.resource.type(metadata=meta), version))
 
 

@@ -11,17 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from kcm_lite.api.autoscaling import Scale, ScaleSpec, ScaleStatus
-from kcm_lite.api.core import Binding, Namespace, Pod
+from kcm_lite.api.core import Binding, Pod
 from kcm_lite.api.errors import BadRequest
+from kcm_lite.api.golang import quote
 from kcm_lite.api.meta import Condition, DeleteOptions, LabelSelector, Object, ObjectMeta, replace
 from kcm_lite.api.request import Request
 from kcm_lite.api.selectors import label_selector_as_selector, selector_from_set
+from kcm_lite.api.validation.field import aggregate, not_supported, required
 from kcm_lite.api.validation.field import invalid as invalid_value
-from kcm_lite.api.validation.field import not_supported, required
 from kcm_lite.apiserver.deletion import check_preconditions, delete
 from kcm_lite.apiserver.patch import patched
 from kcm_lite.apiserver.registry import (
     Registry,
+    chain,
     conflict,
     find,
     invalid,
@@ -85,16 +87,25 @@ def write_scale(reg: Registry, table: Table, request: Request) -> Scale:
 
 # %% book/04b_admission_and_the_wire.ipynb#2a4c96a3
 def with_condition(pod: Pod, condition: Condition) -> Pod:
-    """Return a pod with a condition set (``UpdatePodCondition``)."""
-    rest = tuple(c for c in pod.status.conditions if c.type != condition.type)
-    before = next((c for c in pod.status.conditions if c.type == condition.type), None)
-    if before is not None and before.status == condition.status:
-        condition = replace(condition, last_transition_time=before.last_transition_time)
-    if before is None:
-        conditions = (*rest, condition)
+    """Return a pod with a condition set; an unchanged status keeps its time of transition."""
+    conditions = list(pod.status.conditions)
+    for i, before in enumerate(conditions):
+        if before.type == condition.type:
+            if before.status == condition.status:
+                since = before.last_transition_time
+                condition = replace(condition, last_transition_time=since)
+            conditions[i] = condition
+            break
     else:
-        conditions = tuple(condition if c is before else c for c in pod.status.conditions)
-    return replace(pod, status=replace(pod.status, conditions=conditions))
+        conditions.append(condition)
+    return replace(pod, status=replace(pod.status, conditions=tuple(conditions)))
+
+
+def admitted(reg: Registry, request: Request, pod: Object) -> None:
+    """Ask the admission plugins about a subresource that is created."""
+    admit, check = chain(reg, "create", request.type, request.subresource)
+    for ask in (*admit, *check):
+        ask(reg, request, pod, None)
 
 
 def bind(reg: Registry, table: Table, request: Request) -> None:
@@ -104,47 +115,51 @@ def bind(reg: Registry, table: Table, request: Request) -> None:
         Conflict: It has a node already, is being deleted, or is not the pod that was meant.
     """
     binding: Binding = request.body
-    name = request.name or binding.metadata.name
+    name, target = request.name, binding.target
     if name != binding.metadata.name:
         raise BadRequest("name in URL does not match name in Binding object")
-    target = binding.target
     if target.kind not in ("", "Node"):
-        raise invalid(
-            Binding, name, [not_supported("target.kind", target.kind, ("Node", "<empty>"))]
-        )
+        wrong = not_supported("target.kind", target.kind, ("Node", "<empty>"))
+        raise BadRequest(aggregate([wrong]))
     if not target.name:
-        raise invalid(Binding, name, [required("target.name")])
+        raise BadRequest(aggregate([required("target.name")]))
     pod = find(table, request.namespace, name)
     assert isinstance(pod, Pod)
-    meta = pod.metadata
-    if (uid := binding.metadata.uid) and uid != meta.uid:
-        raise conflict(
-            "pods/binding",
-            name,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta.uid}",
-        )
-    if meta.deletion_timestamp:
-        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    admitted(reg, request, pod)
+    if why := unbindable(pod, binding.metadata.uid):
         raise conflict("pods/binding", name, why)
-    if pod.spec.node_name:
-        why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
-        raise conflict("pods/binding", name, why)
-    if pod.spec.scheduling_gates:
-        raise conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
     now = reg.clock.timestamp()
     placed = with_condition(
         replace(pod, spec=replace(pod.spec, node_name=target.name)),
         Condition(type="PodScheduled", status="True", last_transition_time=now),
     )
-    new = commit(reg.store, table, key_of(meta.namespace, name), pod, placed)
+    new = commit(reg.store, table, key_of(pod.metadata.namespace, name), pod, placed)
     record(reg, request, name, pod, new)
+
+
+def unbindable(pod: Pod, uid: str) -> str:
+    """Return why a pod cannot get a node, or nothing."""
+    meta = pod.metadata
+    if uid and uid != meta.uid:
+        return f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta.uid}"
+    if meta.deletion_timestamp:
+        return f"pod {meta.name} is being deleted, cannot be assigned to a host"
+    if pod.spec.node_name:
+        return f"pod {meta.name} is already assigned to node {quote(pod.spec.node_name)}"
+    if pod.spec.scheduling_gates:
+        return f"pod {meta.name} has non-empty .spec.schedulingGates"
+    return ""
 
 
 # %% book/04b_admission_and_the_wire.ipynb#64c0bb96
 def evict(reg: Registry, table: Table, request: Request) -> Object:
-    """Delete a pod as the Eviction API does: with a condition that says why."""
+    """Delete a pod as the Eviction API does, with a condition that says why.
+
+    The options of the delete are the request's. There are no disruption budgets.
+    """
     pod = find(table, request.namespace, request.name)
     assert isinstance(pod, Pod)
+    admitted(reg, request, pod)
     options = request.options or DeleteOptions()
     check_preconditions(pod, options.preconditions)
     condition = Condition(
@@ -156,13 +171,9 @@ def evict(reg: Registry, table: Table, request: Request) -> Object:
     )
     marked = with_condition(pod, condition)
     if marked != pod:
-        commit(reg.store, table, key_of(pod.metadata.namespace, pod.metadata.name), pod, marked)
+        key = key_of(pod.metadata.namespace, pod.metadata.name)
+        commit(reg.store, table, key, pod, marked)
     return delete(reg, table, replace(request, options=replace(options, preconditions=None)))
-
-
-def finalize(reg: Registry, table: Table, request: Request) -> Object:
-    """Set the finalizers of a namespace's spec; without any, a terminating namespace goes."""
-    return update(reg, table, request)
 
 
 SUBRESOURCES: dict[tuple[str, str], Callable[[Registry, Table, Request], Any]] = {
@@ -171,5 +182,6 @@ SUBRESOURCES: dict[tuple[str, str], Callable[[Registry, Table, Request], Any]] =
     ("patch", "scale"): write_scale,
     ("create", "binding"): bind,
     ("create", "eviction"): evict,
-    ("update", "finalize"): finalize,
+    ("update", "finalize"): update,
 }
+"""What each verb does to a subresource other than status."""

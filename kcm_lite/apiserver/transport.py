@@ -10,6 +10,8 @@ from __future__ import annotations
 from asyncio import Future, get_running_loop
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ from kcm_lite.api.meta import Object, object_key
 from kcm_lite.api.request import Request, WatchClosed, WatchEvent
 from kcm_lite.api.scheme import resource_of
 from kcm_lite.apiserver.server import APIServer
+from kcm_lite.apiserver.store import Sink
 from kcm_lite.clock import Clock
 from kcm_lite.trace import Delivery, Trace
 
@@ -39,6 +42,104 @@ class Latency(msgspec.Struct, frozen=True):
     watch: float = 0.002
 
 
+@dataclass(slots=True, eq=False)
+class Watch:
+    """An open watch: batches of events, each what was committed in one instant.
+
+    Attributes:
+        filling: The batch that arrives at ``due``.
+        ready: The batches that have arrived.
+        ended: What `next` raises when there is no more.
+    """
+
+    transport: InMemoryTransport
+    client: str
+    due: float = -1.0
+    filling: list[WatchEvent] = field(default_factory=list)
+    ready: deque[list[WatchEvent]] = field(default_factory=deque)
+    ended: Exception | None = None
+    waiter: Future[None] | None = None
+    cancel: Callable[[], None] | None = None
+
+    async def next(self) -> list[WatchEvent]:
+        """Wait for events and return them, oldest first, at least one.
+
+        Raises:
+            StatusError: The watch could not begin: `Expired` if the server no longer knows what
+                to send.
+            WatchClosed: It is over.
+        """
+        while not self.ready:
+            if self.ended is not None:
+                raise self.ended
+            self.waiter = get_running_loop().create_future()
+            await self.waiter
+        return self.ready.popleft()
+
+    def stop(self) -> None:
+        """Let go of it: what is on its way is lost. A second stop does nothing."""
+        self.ready.clear()
+        end(self, WatchClosed())
+
+
+# %% book/04b_admission_and_the_wire.ipynb#034bfc27
+def begin(watch: Watch, subscribe: Callable[[Sink], Callable[[], None]]) -> None:
+    """Begin to hear of changes, unless the watch was stopped before it began."""
+    if watch.ended is not None:
+        return
+    try:
+        watch.cancel = subscribe(partial(send, watch))
+    except StatusError as error:
+        transport = watch.transport
+        transport.clock.call_later(transport.latency.call / 2, end, watch, error)
+
+
+def send(watch: Watch, event: WatchEvent) -> None:
+    """Send an event on its way; it arrives together with the others of this instant."""
+    clock = watch.transport.clock
+    due = clock.time() + watch.transport.latency.watch
+    if due > watch.due:
+        watch.due, watch.filling = due, []
+        clock.call_at(due, arrive, watch, watch.filling)
+    watch.filling.append(event)
+
+
+def arrive(watch: Watch, batch: list[WatchEvent]) -> None:
+    """Hand a batch to whoever waits for it."""
+    if watch.ended is not None:
+        return
+    if watch.filling is batch:
+        watch.due = -1.0  # what comes from now on, even in this instant, is another batch
+    if watch.transport.trace is not None:
+        note(watch, watch.transport.trace, batch)
+    watch.ready.append(batch)
+    wake(watch)
+
+
+def end(watch: Watch, error: Exception) -> None:
+    """End a watch: what has arrived is still handed out, then ``error`` is raised."""
+    if watch.cancel is not None:
+        watch.cancel()
+    watch.ended = watch.ended or error
+    wake(watch)
+
+
+def wake(watch: Watch) -> None:
+    """Let a waiting ``next`` go on."""
+    if watch.waiter is not None and not watch.waiter.done():
+        watch.waiter.set_result(None)
+
+
+def note(watch: Watch, trace: Trace, batch: list[WatchEvent]) -> None:
+    """Record what arrives."""
+    now, lag = watch.transport.clock.time(), watch.transport.latency.watch
+    plural = resource_of(batch[0].object).plural
+    for event in batch:
+        key, version = object_key(event.object), event.resource_version
+        trace.write(Delivery(now, watch.client, event.type, plural, key, version, lag))
+
+
+# %% book/04b_admission_and_the_wire.ipynb#c34d5939
 class InMemoryTransport:
     """The way to an API server in the same process; implements the client's ``Transport``.
 
@@ -56,53 +157,40 @@ class InMemoryTransport:
         server: APIServer,
         clock: Clock,
         *,
-        latency: Latency = Latency(),
+        latency: Latency | None = None,
         trace: Trace | None = None,
     ) -> None:
-        self.server, self.clock, self.latency = server, clock, latency
+        self.server, self.clock, self.latency = server, clock, latency or Latency()
         self.trace = trace if trace is not None and trace.detail else None
-        self._half = latency.call / 2
         self._bookmarking = False
 
     async def call(self, request: Request) -> Any:
-        """Send a request; half the latency before the server acts, half after.
+        """Send a request: half of the latency passes before the server acts, half after.
 
         Raises:
             StatusError: The server refused.
         """
-        await self.clock.sleep(self._half)
+        half = self.latency.call / 2
+        await self.clock.sleep(half)
         try:
-            return self.server.handle(request)
-        finally:
-            await self.clock.sleep(self._half)
+            answer = self.server.handle(request)
+        except StatusError:
+            await self.clock.sleep(half)
+            raise
+        await self.clock.sleep(half)
+        return answer
 
-    def watch(
-        self,
-        type: type[Object],
-        *,
-        namespace: str = "",
-        resource_version: str = "",
-        label_selector: Any = None,
-        field_selector: Any = None,
-        send_initial_events: bool = False,
-        client: str = "",
-    ) -> Watch:
-        """Begin a watch; the server hears of it half a call later."""
+    def watch(self, type: type[Object], *, client: str = "", **more: Any) -> Watch:
+        """Begin a watch; the server hears of it half a call later.
+
+        Args:
+            type: Which objects.
+            client: Who watches.
+            more: The arguments of `kcm_lite.apiserver.store.subscribe`.
+        """
         watch = Watch(self, client)
-
-        def subscribe() -> Callable[[], None]:
-            return self.server.subscribe(
-                type,
-                watch.send,
-                namespace=namespace,
-                resource_version=resource_version,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                send_initial_events=send_initial_events,
-                bookmarks=True,
-            )
-
-        self.clock.call_later(self._half, watch.open, subscribe)
+        ask = partial(self.server.subscribe, type, bookmarks=True, **more)
+        self.clock.call_later(self.latency.call / 2, begin, watch, ask)
         if not self._bookmarking:
             self._bookmarking = True
             self.clock.spawn(self._bookmark(), name="bookmarks")
@@ -112,109 +200,3 @@ class InMemoryTransport:
         while True:
             await self.clock.sleep(BOOKMARK_SECONDS, background=True)
             self.server.send_bookmarks()
-
-
-# %% book/04b_admission_and_the_wire.ipynb#034bfc27
-class Watch:
-    """An open watch: batches of events, each batch what was committed at one instant."""
-
-    __slots__ = (
-        "_cancel",
-        "_client",
-        "_due",
-        "_ended",
-        "_filling",
-        "_ready",
-        "_stopped",
-        "_transport",
-        "_waiter",
-    )
-
-    def __init__(self, transport: InMemoryTransport, client: str) -> None:
-        self._transport, self._client = transport, client
-        self._ready: deque[list[WatchEvent]] = deque()
-        self._filling: list[WatchEvent] = []
-        self._due = -1.0
-        self._ended: Exception | None = None
-        self._waiter: Future[None] | None = None
-        self._cancel: Callable[[], None] | None = None
-        self._stopped = False
-
-    def open(self, subscribe: Callable[[], Callable[[], None]]) -> None:
-        """Begin to hear of changes, unless it was stopped before it began."""
-        if self._stopped:
-            return
-        try:
-            self._cancel = subscribe()
-        except StatusError as error:
-            transport = self._transport
-            transport.clock.call_later(transport.latency.call / 2, self.end, error)
-
-    def send(self, event: WatchEvent) -> None:
-        """Take an event from the server: it arrives with all others of this instant."""
-        transport = self._transport
-        due = transport.clock.time() + transport.latency.watch
-        if due > self._due:
-            self._due, self._filling = due, []
-            transport.clock.call_at(due, self._arrive, self._filling)
-        self._filling.append(event)
-
-    def _arrive(self, batch: list[WatchEvent]) -> None:
-        if self._stopped:
-            return
-        if self._due <= self._transport.clock.time():
-            self._due = -1.0  # what comes in this very instant is another batch
-        trace = self._transport.trace
-        if trace is not None:
-            now, lag = self._transport.clock.time(), self._transport.latency.watch
-            plural = resource_of(batch[0].object).plural
-            for event in batch:
-                trace.write(
-                    Delivery(
-                        now,
-                        self._client,
-                        event.type,
-                        plural,
-                        object_key(event.object),
-                        event.resource_version,
-                        lag,
-                    )
-                )
-        self._ready.append(batch)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def next(self) -> list[WatchEvent]:
-        """Wait for events and return them, oldest first, at least one.
-
-        Raises:
-            StatusError: The watch could not begin, or cannot go on: `Expired` if the server no
-                longer knows what to send.
-            WatchClosed: It is over, in good order.
-        """
-        while not self._ready:
-            if self._ended is not None:
-                raise self._ended
-            self._waiter = get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return self._ready.popleft()
-
-    def end(self, error: Exception) -> None:
-        """End it from the server's side: what has arrived is still handed out, then ``error``."""
-        if self._cancel is not None:
-            self._cancel()
-        self._ended = error
-        self._wake()
-
-    def stop(self) -> None:
-        """Let go of it. What is on its way is lost; a waiting ``next`` raises `WatchClosed`."""
-        if not self._stopped:
-            self._stopped = True
-            self._ready.clear()
-            self.end(WatchClosed())
