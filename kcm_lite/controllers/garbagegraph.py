@@ -281,4 +281,4 @@ def next_identity(dependents: list[Node], absent: Identity) -> Identity | None:
             found.add(coordinates(ref, namespace))
     ordered = sorted(found - {absent})
     later = [identity for identity in ordered if identity > absent]
-    return (later or ordered or [None])[0]
+    return next(iter(later or ordered), None)
