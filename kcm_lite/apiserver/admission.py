@@ -14,12 +14,14 @@ from datetime import datetime, timedelta
 from kcm_lite.api.core import (
     Namespace,
     Pod,
+    PodSpec,
     ResourceQuota,
     ResourceQuotaStatus,
     Toleration,
 )
 from kcm_lite.api.errors import Cause, Forbidden
 from kcm_lite.api.golang import quote
+from kcm_lite.api.memo import by_identity
 from kcm_lite.api.meta import Object, replace
 from kcm_lite.api.quantity import parse_quantity
 from kcm_lite.api.request import Request
@@ -69,30 +71,38 @@ NOT_READY = Toleration(
 UNREACHABLE = replace(NOT_READY, key="node.kubernetes.io/unreachable")
 
 
-def default_tolerations(reg: Registry, request: Request, obj: Object, old: Object | None) -> Object:
-    """Let a pod stay 5 minutes on a node that is not ready or unreachable, unless it says more."""
-    assert isinstance(obj, Pod)
+@by_identity
+def tolerant(spec: PodSpec) -> PodSpec:
+    """Return a spec that bears a node that is not ready or unreachable for 5 minutes."""
     missing = tuple(
         wanted
         for wanted in (NOT_READY, UNREACHABLE)
         if not any(
-            t.key in ("", wanted.key) and t.effect in ("", "NoExecute")
-            for t in obj.spec.tolerations
+            t.key in ("", wanted.key) and t.effect in ("", "NoExecute") for t in spec.tolerations
         )
     )
-    if not missing:
-        return obj
-    return replace(obj, spec=replace(obj.spec, tolerations=(*obj.spec.tolerations, *missing)))
+    return replace(spec, tolerations=spec.tolerations + missing) if missing else spec
+
+
+def default_tolerations(reg: Registry, request: Request, obj: Object, old: Object | None) -> Object:
+    """Let a pod stay 5 minutes on a node in trouble, unless it says for how long itself."""
+    assert isinstance(obj, Pod)
+    spec = tolerant(obj.spec)
+    return obj if spec is obj.spec else replace(obj, spec=spec)
+
+
+@by_identity
+def prioritised(spec: PodSpec) -> PodSpec:
+    """Return a spec with the priority of a cluster that has no priority classes."""
+    if spec.priority is not None:
+        return spec
+    return replace(spec, priority=0, preemption_policy="PreemptLowerPriority")
 
 
 def priority(reg: Registry, request: Request, obj: Object, old: Object | None) -> Object:
-    """Give a pod the priority of a cluster without priority classes."""
+    """Give a pod its priority: 0."""
     assert isinstance(obj, Pod)
-    spec = obj.spec
-    if spec.priority is None:
-        spec = replace(spec, priority=0, preemption_policy="PreemptLowerPriority")
-        return replace(obj, spec=spec)
-    return obj
+    return replace(obj, spec=prioritised(obj.spec))
 
 
 # %% book/04b_admission_and_the_wire.ipynb#d52f14c2

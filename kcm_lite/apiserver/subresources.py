@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kcm_lite.api.autoscaling import Scale, ScaleSpec, ScaleStatus
-from kcm_lite.api.core import Binding, Pod
+from kcm_lite.api.core import Binding, Pod, PodSpec
 from kcm_lite.api.errors import BadRequest
 from kcm_lite.api.golang import quote
+from kcm_lite.api.memo import by_identity
 from kcm_lite.api.meta import Condition, DeleteOptions, LabelSelector, Object, ObjectMeta, replace
 from kcm_lite.api.request import Request
 from kcm_lite.api.selectors import label_selector_as_selector, selector_from_set
@@ -129,12 +130,18 @@ def bind(reg: Registry, table: Table, request: Request) -> None:
     if why := unbindable(pod, binding.metadata.uid):
         raise conflict("pods/binding", name, why)
     now = reg.clock.timestamp()
-    placed = with_condition(
-        replace(pod, spec=replace(pod.spec, node_name=target.name)),
+    bound = with_condition(
+        replace(pod, spec=placed(pod.spec, target.name)),
         Condition(type="PodScheduled", status="True", last_transition_time=now),
     )
-    new = commit(reg.store, table, key_of(pod.metadata.namespace, name), pod, placed)
+    new = commit(reg.store, table, key_of(pod.metadata.namespace, name), pod, bound)
     record(reg, request, name, pod, new)
+
+
+@by_identity
+def placed(spec: PodSpec, node: str) -> PodSpec:
+    """Return a spec with a node; pods of one template on one node share it."""
+    return replace(spec, node_name=node)
 
 
 def unbindable(pod: Pod, uid: str) -> str:
