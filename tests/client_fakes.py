@@ -14,9 +14,17 @@ from kcm_lite.clock import Clock
 
 
 def pod(
-    name: str, namespace: str = "ns", *, uid: str = "", owner: str = "", version: str = "", **labels: str
+    name: str,
+    namespace: str = "ns",
+    *,
+    uid: str = "",
+    owner: str = "",
+    version: str = "",
+    **labels: str,
 ) -> Pod:
-    refs = (OwnerReference(kind="ReplicaSet", name="o", uid=owner, controller=True),) if owner else ()
+    refs = (
+        (OwnerReference(kind="ReplicaSet", name="o", uid=owner, controller=True),) if owner else ()
+    )
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -87,7 +95,9 @@ class FakeServer:
         return obj
 
     def put(self, obj: Object) -> Object:
-        return self.commit("MODIFIED" if (type(obj), object_key(obj)) in self.objects else "ADDED", obj)
+        return self.commit(
+            "MODIFIED" if (type(obj), object_key(obj)) in self.objects else "ADDED", obj
+        )
 
     def drop(self, obj: Object) -> Object:
         return self.commit("DELETED", self.objects[type(obj), object_key(obj)])
@@ -150,7 +160,9 @@ class FakeServer:
         old = self.do_get(request)
         assert isinstance(old, Event)
         patch = request.body
-        return self.put(replace(old, count=patch["count"], message=patch.get("message", old.message)))
+        return self.put(
+            replace(old, count=patch["count"], message=patch.get("message", old.message))
+        )
 
     def do_delete(self, request: Request) -> Object:
         return self.drop(self.do_get(request))
@@ -172,7 +184,10 @@ class FakeServer:
             return FakeWatch([error])
         if send_initial_events:
             version = str(self.version)
-            events = [WatchEvent("ADDED", o, o.metadata.resource_version) for o in self.state(type).values()]
+            events = [
+                WatchEvent("ADDED", o, o.metadata.resource_version)
+                for o in self.state(type).values()
+            ]
             mark = ObjectMeta(
                 annotations={"k8s.io/initial-events-end": "true"}, resource_version=version
             )

@@ -260,10 +260,12 @@ class Lister(Generic[T]):
 
     def list(self, namespace: str = "", selector: Selector | None = None) -> list[T]:
         """Return the objects whose labels match, of one namespace or, if it is empty, of all."""
-        if namespace:
+        if not namespace:
+            found = self._indexer.list()
+        elif NAMESPACE_INDEX in self._indexer.indices:
             found = self._indexer.by_index(NAMESPACE_INDEX, namespace)
         else:
-            found = self._indexer.list()
+            found = [obj for obj in self._indexer.list() if obj.metadata.namespace == namespace]
         if selector is None:
             return found
         matches = selector.matches

@@ -69,6 +69,9 @@ class Registration(Generic[T]):
 
 
 # %% book/05_informers.ipynb#dbdf4253
+Registrations = tuple[Registration[T], ...]
+
+
 class SharedProcessor(Generic[T]):
     """The subscribers of one informer (``sharedProcessor``).
 
@@ -77,28 +80,30 @@ class SharedProcessor(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self.registrations: tuple[Registration[T], ...] = ()
+        self.registrations: Registrations[T] = ()
         self.synced = asyncio.Event()
 
-    def added(self, obj: T) -> None:
-        """Tell of an object that is new to the cache."""
-        initial = not self.synced.is_set()
-        for registration in self.registrations:
-            if registration.on_add is not None:
-                registration.on_add(obj, initial)
 
-    def updated(self, old: T, new: T) -> None:
-        """Tell of a change; if the version is the same, only those who want reminders."""
-        changed = old.metadata.resource_version != new.metadata.resource_version
-        for registration in self.registrations:
-            if registration.on_update is not None and (changed or registration.syncing):
-                registration.on_update(old, new)
+def tell_added(registrations: Registrations[T], obj: T, initial: bool) -> None:
+    """Tell of an object that is new to the cache."""
+    for registration in registrations:
+        if registration.on_add is not None:
+            registration.on_add(obj, initial)
 
-    def deleted(self, obj: T | Tombstone[T]) -> None:
-        """Tell of a deletion."""
-        for registration in self.registrations:
-            if registration.on_delete is not None:
-                registration.on_delete(obj)
+
+def tell_updated(registrations: Registrations[T], old: T, new: T) -> None:
+    """Tell of a change; if the version is the same, only those who want reminders."""
+    changed = old.metadata.resource_version != new.metadata.resource_version
+    for registration in registrations:
+        if registration.on_update is not None and (changed or registration.syncing):
+            registration.on_update(old, new)
+
+
+def tell_deleted(registrations: Registrations[T], obj: T | Tombstone[T]) -> None:
+    """Tell of a deletion."""
+    for registration in registrations:
+        if registration.on_delete is not None:
+            registration.on_delete(obj)
 
 
 # %% book/05_informers.ipynb#6d0e2439
@@ -120,29 +125,29 @@ class InOrder(Generic[T]):
             indexer.resource_version = event.resource_version
             if kind == "DELETED":
                 indexer.remove(object_key(obj))
-                processor.deleted(obj)
+                tell_deleted(processor.registrations, obj)
             elif kind != "BOOKMARK":
                 old = indexer.put(object_key(obj), obj)
                 if old is None:
-                    processor.added(obj)
+                    tell_added(processor.registrations, obj, not processor.synced.is_set())
                 else:
-                    processor.updated(old, obj)
+                    tell_updated(processor.registrations, old, obj)
 
     def replace(self, items: Sequence[T], resource_version: str) -> None:
         """Take over a list: the whole cache, then tombstones, then changes and additions."""
-        indexer, processor = self.indexer, self.processor
-        before = indexer.items
-        indexer.replace(items, resource_version)
+        registrations, synced = self.processor.registrations, self.processor.synced
+        before = self.indexer.items
+        self.indexer.replace(items, resource_version)
         for key, obj in before.items():
-            if key not in indexer:
-                processor.deleted(Tombstone(key, obj))
+            if key not in self.indexer:
+                tell_deleted(registrations, Tombstone(key, obj))
         for obj in items:
             old = before.get(object_key(obj))
             if old is None:
-                processor.added(obj)
+                tell_added(registrations, obj, not synced.is_set())
             else:
-                processor.updated(old, obj)
-        processor.synced.set()
+                tell_updated(registrations, old, obj)
+        synced.set()
 
 
 # %% book/05_informers.ipynb#e0fb2f23
@@ -172,15 +177,16 @@ class ByObject(Generic[T]):
         self.processor.synced.set()
 
     def _drain(self) -> None:
+        processor = self.processor
         while self.fifo:
             for kind, obj in self.fifo.pop():
                 if kind == "Deleted":
                     self.indexer.delete(obj)
-                    self.processor.deleted(obj)
+                    tell_deleted(processor.registrations, obj)
                 elif (old := self.indexer.put(key_of(obj), new := last_state(obj))) is None:
-                    self.processor.added(new)
+                    tell_added(processor.registrations, new, not processor.synced.is_set())
                 else:
-                    self.processor.updated(old, new)
+                    tell_updated(processor.registrations, old, new)
 
 
 # %% book/05_informers.ipynb#934bcda4
@@ -329,7 +335,7 @@ async def remind(informer: SharedInformer[T]) -> None:
                 registration.due = now + registration.resync
         if any(registration.syncing for registration in registrations):
             for obj in informer.indexer.list():
-                informer.processor.updated(obj, obj)
+                tell_updated(registrations, obj, obj)
 
 
 # %% book/05_informers.ipynb#44a607ad

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
+from math import inf, isfinite, isnan
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kcm_lite.clock import Clock
@@ -164,9 +164,9 @@ def quote(text: str) -> str:
 
 def number_text(value: float) -> str:
     """Return a number as the text format has it."""
-    if value == inf:
-        return "+Inf"
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    if isfinite(value):
+        return repr(value).removesuffix(".0")
+    return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 class Registry:
@@ -301,7 +301,13 @@ class MeasuredQueue:
 
 
 # %% book/90_clients_events_metrics.ipynb#190f6266
-METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+METHODS = {
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
 
 
 class ClientMetrics:
