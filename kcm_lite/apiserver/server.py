@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from kcm_lite.api.core import Namespace
@@ -34,6 +35,7 @@ from kcm_lite.trace import ApiWrite, Trace
 
 # %% book/04_api_server.ipynb#f83c38cf
 T = TypeVar("T", bound=Object)
+Verb = Callable[[Registry, Table, Request], Any]
 
 
 def get(reg: Registry, table: Table, request: Request) -> Object:
@@ -50,7 +52,7 @@ def list_objects(reg: Registry, table: Table, request: Request) -> ObjectList[Ob
     return ObjectList(items, str(reg.store.revision))
 
 
-VERBS: dict[tuple[str, str], Callable[[Registry, Table, Request], Any]] = {
+VERBS: dict[tuple[str, str], Verb] = {
     ("get", ""): get,
     ("get", "status"): get,
     ("list", ""): list_objects,
@@ -82,21 +84,22 @@ def serves(resource: Resource, subresource: str) -> bool:
             return resource.kind == "Namespace" and subresource == "finalize"
 
 
-def route(request: Request) -> Callable[[Registry, Table, Request], Any]:
+@cache
+def route(kind: type[Object], verb: str, subresource: str) -> Verb:
     """Return the function that serves a request.
 
     Raises:
         NotFound: There is no such kind or subresource.
         MethodNotSupported: The verb is not for it.
     """
-    resource = BY_TYPE.get(request.type)
-    if resource is None or not serves(resource, request.subresource):
+    resource = BY_TYPE.get(kind)
+    if resource is None or not serves(resource, subresource):
         raise NotFound("the server could not find the requested resource")
-    verb = VERBS.get((request.verb, request.subresource))
-    if verb is None:
+    serve = VERBS.get((verb, subresource))
+    if serve is None:
         what = resource.group_resource
-        raise MethodNotSupported(f'{request.verb} is not supported on resources of kind "{what}"')
-    return verb
+        raise MethodNotSupported(f'{verb} is not supported on resources of kind "{what}"')
+    return serve
 
 
 def refused(reg: Registry, request: Request, error: StatusError) -> None:
@@ -217,8 +220,8 @@ class APIServer(Verbs):
             StatusError: The server refuses; its type says why (`NotFound`, `Conflict`, ...).
         """
         try:
-            verb = route(request)
-            return verb(self.registry, self.store.tables[request.type], request)
+            serve = route(request.type, request.verb, request.subresource)
+            return serve(self.registry, self.store.tables[request.type], request)
         except StatusError as error:
             refused(self.registry, request, error)
             raise

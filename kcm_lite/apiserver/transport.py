@@ -140,6 +140,16 @@ def note(watch: Watch, trace: Trace, batch: list[WatchEvent]) -> None:
 
 
 # %% book/04b_admission_and_the_wire.ipynb#c34d5939
+def settle(reply: Future[Any], answer: Any, error: StatusError | None) -> None:
+    """Hand an answer or a refusal to the caller, unless the caller has gone."""
+    if reply.done():
+        return
+    if error is None:
+        reply.set_result(answer)
+    else:
+        reply.set_exception(error)
+
+
 class InMemoryTransport:
     """The way to an API server in the same process; implements the client's ``Transport``.
 
@@ -170,15 +180,16 @@ class InMemoryTransport:
         Raises:
             StatusError: The server refused.
         """
-        half = self.latency.call / 2
-        await self.clock.sleep(half)
+        reply: Future[Any] = get_running_loop().create_future()
+        self.clock.call_later(self.latency.call / 2, self._serve, request, reply)
+        return await reply
+
+    def _serve(self, request: Request, reply: Future[Any]) -> None:
         try:
-            answer = self.server.handle(request)
-        except StatusError:
-            await self.clock.sleep(half)
-            raise
-        await self.clock.sleep(half)
-        return answer
+            answer, error = self.server.handle(request), None
+        except StatusError as refused:
+            answer, error = None, refused
+        self.clock.call_later(self.latency.call / 2, settle, reply, answer, error)
 
     def watch(self, type: type[Object], *, client: str = "", **more: Any) -> Watch:
         """Begin a watch; the server hears of it half a call later.
