@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kcm_lite.api.yaml import Document
+
 Check = Callable[[Any, str, "list[Problem]"], Any]
 
 
@@ -29,23 +31,22 @@ class BadInput(ValueError):
     """An input that cannot be used; nothing has been done with it.
 
     Attributes:
-        source: The file, or where else the input came from.
-        document: Number of the YAML document in it, from 1; 0 when that means nothing.
         problems: All that is wrong.
+        document: Where the paths of the problems lead; None if that is clear without.
     """
 
-    def __init__(self, problems: Iterable[Problem], *, source: str = "", document: int = 0) -> None:
+    def __init__(self, problems: Iterable[Problem], document: Document | None = None) -> None:
         self.problems = tuple(problems)
-        self.source = source
         self.document = document
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
         """Return one line per problem, each complete in itself."""
-        where = self.source
-        if self.document:
-            where += f", document {self.document}" if where else f"document {self.document}"
-        return [f"{where}: {p}" if where else str(p) for p in self.problems]
+        document = self.document
+        if document is None:
+            return [str(p) for p in self.problems]
+        head = f"{document.source}: document {document.index}, line"
+        return [f"{head} {document.line_of(p.path)}: {p}" for p in self.problems]
 
 
 def show(value: Any) -> str:

@@ -199,16 +199,16 @@ def check_profile(value: Any, path: str, problems: list[Problem]) -> Profile:
     )
 
 
-def parse_profile(value: Mapping[str, Any] | None, *, source: str = "profile") -> Profile:
+def parse_profile(value: Mapping[str, Any] | None) -> Profile:
     """Return the profile that a mapping describes.
 
     Raises:
         BadInput: It has unknown keys or values out of range; all of them are named.
     """
     problems: list[Problem] = []
-    profile = check_profile(value, "", problems)
+    profile = check_profile(value, "profile", problems)
     if problems:
-        raise BadInput(problems, source=source)
+        raise BadInput(problems)
     return profile
 
 

@@ -138,7 +138,7 @@ def parse_scenario(document: Document) -> Scenario:
     ]
     expect = check_expect(raw.get("expect") or [], "expect", problems, namespace=name)
     if problems:
-        raise BadInput(problems, source=document.source, document=document.index)
+        raise BadInput(problems, document)
     return Scenario(
         id=name,
         title=raw.get("title", ""),

@@ -20,10 +20,10 @@ from kcm_lite.trace import ApiWrite, Note, Record, Trace
 CLOSE = 0.5  # seconds: alike things so close together are one burst
 SILENT_AGENTS = frozenset({"cluster", "kube-apiserver"})
 COUNTS = {
-    "replicas": "{} replicas",
-    "ready_replicas": "{} ready",
-    "available_replicas": "{} available",
-    "terminating_replicas": "{} terminating",
+    "replicas": "replicas",
+    "ready_replicas": "ready",
+    "available_replicas": "available",
+    "terminating_replicas": "terminating",
 }
 
 
@@ -125,7 +125,10 @@ def _write(w: ApiWrite) -> Iterator[Happening]:
         yield Happening(name_of(obj), f"created by {w.agent}{_wanted(new)}")
     elif new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
         yield Happening(name_of(obj), f"deletion requested by {w.agent}{_waits(new)}")
-    elif w.subresource == "status" and not isinstance(obj, Node):
+    elif isinstance(new, Node) and w.subresource == "status":
+        if is_ready(new) != is_ready(old):
+            yield Happening(name_of(obj), "ready" if is_ready(new) else "no longer ready")
+    elif w.subresource == "status":
         yield from _status(old, new)
     else:
         yield Happening(name_of(obj), f"{w.agent} sets {_changes(old, new)}")
@@ -187,10 +190,10 @@ def _restarts(pod: Pod) -> int:
 
 def _status(old: Any, new: Any) -> Iterator[Happening]:
     counts = [
-        text.format(getattr(new.status, field) or 0)
+        f"{text} {getattr(new.status, field) or 0}"
         for field, text in COUNTS.items()
-        if field in ("replicas", "ready_replicas") or getattr(new.status, field, None)
         if hasattr(new.status, field)
+        if field != "terminating_replicas" or new.status.terminating_replicas
     ]
     if any(getattr(new.status, f, None) != getattr(old.status, f, None) for f in COUNTS):
         yield Happening(name_of(new), f"status: {', '.join(counts)}", replaces="status")

@@ -12,9 +12,9 @@ VERDICTS = ("complete", "progressing", "failing")
 FAILURES = frozenset({"ReplicaFailure"})
 
 
-def is_ready(pod: Pod) -> bool:
-    """Report whether a pod's Ready condition is True."""
-    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+def is_ready(obj: Any) -> bool:
+    """Report whether the Ready condition of a pod or node is True."""
+    return any(c.type == "Ready" and c.status == "True" for c in obj.status.conditions)
 
 
 def verdict_of(obj: Object | None) -> str | None:

@@ -1,0 +1,184 @@
+"""The command ``kcm-lite``.
+
+Exit codes: 0 all went well, 1 an expectation did not hold, 2 the input is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from kcm_lite import __version__
+
+EPILOG = """\
+examples:
+  kcm-lite simulate web.yaml                     a manifest: what becomes of it in a minute
+  kcm-lite simulate k8s/ --until 5m --nodes 10   all manifests of a directory
+  helm template . | kcm-lite simulate -          from standard input
+  kcm-lite simulate scenario.yaml --html run.html
+                                                 a scenario with timed actions and expectations
+
+A scenario is a YAML document with objects, actions, a kubelet profile and expectations; see
+the documentation of kcm_lite.sim.scenario.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    top = argparse.ArgumentParser(
+        prog="kcm-lite",
+        description="Kubernetes' controller manager, rebuilt in Python and run in virtual time.",
+    )
+    top.add_argument("--version", action="version", version=f"kcm-lite {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    sim = commands.add_parser(
+        "simulate",
+        help="run manifests or a scenario in a simulated cluster",
+        description="Put manifests into a simulated cluster, or run a scenario, and print what "
+        "happens, second by second, and how it ends.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sim.set_defaults(run=_simulate)
+    sim.add_argument(
+        "paths",
+        nargs="+",
+        metavar="FILE|DIR|-",
+        help="manifests (YAML or JSON, several documents, List kinds), or one scenario",
+    )
+    sim.add_argument("--scenario", metavar="FILE", help="a scenario to go with the manifests")
+    sim.add_argument(
+        "--until",
+        type=_checked(_duration),
+        metavar="TIME",
+        help="how long to simulate: 90, 90s, 5m, 1h30m (default: as the scenario says, or 60s)",
+    )
+    sim.add_argument("--seed", type=_checked(_count), metavar="N", help="of all chance (default 0)")
+    sim.add_argument("--nodes", type=_checked(_count), metavar="N", help="how many (default 3)")
+    sim.add_argument(
+        "--qps",
+        type=_checked(_rate),
+        metavar="N",
+        help="requests a second of each controller; 0: no limit (default 20, as upstream)",
+    )
+    sim.add_argument(
+        "--burst", type=_checked(_count), metavar="N", help="requests at once (default 30)"
+    )
+    sim.add_argument("--all", action="store_true", help="print every line, however many")
+    sim.add_argument(
+        "--json", metavar="FILE", help="also write timeline, objects, outcomes as JSON"
+    )
+    sim.add_argument("--html", metavar="FILE", help="also write one page with plots")
+    return top
+
+
+def _checked(convert: Callable[[str], float]) -> Callable[[str], float]:
+    """Have argparse print what a converter has to say about a bad value."""
+
+    def check(text: str) -> float:
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return check
+
+
+def _duration(text: str) -> float:
+    from kcm_lite.sim.durations import parse_duration
+
+    return parse_duration(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f'got "{text}", want a whole number >= 0')
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate < 1e9:
+        raise ValueError(f'got "{text}", want a number >= 0')
+    return rate
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    from kcm_lite.api.yaml import ManifestError
+    from kcm_lite.sim.check import BadInput
+    from kcm_lite.sim.simulate import Options, as_json, read_input, report, simulate, write_file
+
+    options = Options(
+        paths=tuple(args.paths),
+        scenario=args.scenario,
+        until=args.until,
+        seed=args.seed,
+        nodes=args.nodes,
+        qps=args.qps,
+        burst=args.burst,
+    )
+    try:
+        html = _page_writer() if args.html else None
+        run = simulate(read_input(options))
+    except BadInput as error:
+        return _complain(*error.lines())
+    except ManifestError as error:
+        return _complain(str(error))
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}")
+    print("\n".join(report(run, every_line=args.all)))
+    try:
+        if args.json:
+            text = json.dumps(as_json(run), indent=1, ensure_ascii=False)
+            write_file(args.json, text + "\n")
+        if html is not None:
+            write_file(args.html, html(run))
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}")
+    return 0 if run.ok else 1
+
+
+def _page_writer() -> Callable[..., str]:
+    """Return the function that writes the page; it needs the viz extra.
+
+    Raises:
+        BadInput: The extra is not installed.
+    """
+    from kcm_lite.sim.check import BadInput, Problem
+
+    try:
+        from kcm_lite.viz.report import page
+    except ImportError as error:
+        text = f'--html needs the viz extra ({error.name}): pip install "kcm-lite[viz]"'
+        raise BadInput([Problem("", text)]) from None
+    return page
+
+
+def _complain(*lines: str) -> int:
+    for line in lines:
+        print(f"kcm-lite: {line}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

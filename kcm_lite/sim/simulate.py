@@ -1,0 +1,274 @@
+"""The ``simulate`` command: manifests or a scenario in, a timeline and the final state out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from kcm_lite.api.core import Namespace
+from kcm_lite.api.errors import StatusError
+from kcm_lite.api.meta import Object
+from kcm_lite.api.scheme import RESOURCES
+from kcm_lite.api.serial import encode
+from kcm_lite.api.yaml import Document, read_path
+from kcm_lite.sim.check import BadInput, Problem
+from kcm_lite.sim.cluster import CLUSTER, Cluster
+from kcm_lite.sim.durations import stamp
+from kcm_lite.sim.expect import Outcome
+from kcm_lite.sim.kinds import resource_named
+from kcm_lite.sim.manifests import Inert, read_manifest
+from kcm_lite.sim.nodes import Machine
+from kcm_lite.sim.scenario import DEFAULT, Run, Scenario, is_scenario, parse_scenario, run_scenario
+from kcm_lite.sim.steps import ActionFailed
+from kcm_lite.sim.timeline import Line, around, timeline
+from kcm_lite.sim.verdicts import verdict_of
+
+FINAL = ("ReplicaSet", "ReplicationController", "Pod", "ResourceQuota", "ConfigMap", "Node")
+"""The kinds whose tables end a report, if there are any; nodes only if one takes no pods."""
+
+LONGEST = 40
+"""Rows of a table or lines of a timeline that are printed; what is left out is counted."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says.
+
+    Attributes:
+        paths: Files, directories, or ``-`` for standard input.
+        scenario: A scenario file that goes with plain manifests.
+        until: Seconds to simulate; None: what the scenario says, or 60.
+        every_line: Print the whole timeline and all rows.
+    """
+
+    paths: tuple[str, ...]
+    scenario: str | None = None
+    until: float | None = None
+    seed: int | None = None
+    nodes: int | None = None
+    qps: float | None = None
+    burst: int | None = None
+    every_line: bool = False
+
+
+def read_input(options: Options) -> Scenario:
+    """Read everything that the command was given into one scenario.
+
+    Raises:
+        BadInput: Something in it is wrong.
+        OSError: A file cannot be read.
+    """
+    documents = [d for path in options.paths for d in read_path(path)]
+    scenarios = [d for d in documents if is_scenario(d.raw)]
+    if options.scenario is not None:
+        scenarios += read_path(options.scenario)
+    if len(scenarios) > 1:
+        names = ", ".join(d.where for d in scenarios)
+        raise BadInput([Problem("", f"only one scenario can be run at a time, found {names}")])
+    plain = [d for d in documents if not is_scenario(d.raw)]
+    if scenarios:
+        scenario = parse_scenario(scenarios[0])
+    elif plain:
+        scenario = Scenario("default", qps=DEFAULT[0], burst=DEFAULT[1], source=plain[0].source)
+    else:
+        raise BadInput([Problem(", ".join(options.paths), "nothing to simulate in it")])
+    objects = read_manifests(plain, scenario.namespace)
+    chosen: dict[str, Any] = {"objects": (*objects, *scenario.objects)}
+    for name in ("until", "seed", "nodes", "qps", "burst"):
+        if (value := getattr(options, name)) is not None:
+            chosen[name] = value
+    return replace(scenario, **chosen)
+
+
+def read_manifests(documents: Iterable[Document], namespace: str) -> list[Object | Inert]:
+    """Read plain manifests, all of them before anything happens.
+
+    Raises:
+        BadInput: Some are wrong; every problem names its file, document and field.
+    """
+    out: list[Object | Inert] = []
+    errors: list[BadInput] = []
+    for document in documents:
+        try:
+            out.append(read_manifest(document.raw, namespace=namespace))
+        except BadInput as error:
+            errors.append(BadInput(error.problems, document))
+    if errors:
+        raise BadInput([Problem("", line) for e in errors for line in e.lines()])
+    return out
+
+
+def simulate(scenario: Scenario, *, err: TextIO = sys.stderr) -> Run:
+    """Run a scenario, with a progress line if ``err`` is a terminal.
+
+    Raises:
+        BadInput: An object or an action turned out to be impossible.
+    """
+    meter = Meter(scenario.until, err) if err.isatty() else None
+    try:
+        return run_scenario(scenario, progress=meter)
+    except (ActionFailed, StatusError) as error:
+        raise BadInput([Problem(scenario.source, str(error))]) from error
+    finally:
+        if meter is not None:
+            meter.clear()
+
+
+class Meter:
+    """A line that says how far a run is; it rewrites itself."""
+
+    def __init__(self, until: float, err: TextIO) -> None:
+        self.until, self.err = until, err
+        self._shown = ""
+
+    def __call__(self, t: float) -> None:
+        """Show that the run has reached second ``t``."""
+        text = f"\r{stamp(t)} of {stamp(self.until)} ({100 * t / self.until:.0f} %)"
+        if text != self._shown:
+            self._shown = text
+            self.err.write(text)
+            self.err.flush()
+
+    def clear(self) -> None:
+        """Wipe the line."""
+        if self._shown:
+            self.err.write("\r\x1b[K")
+            self.err.flush()
+
+
+# ---- the report
+
+
+def report(run: Run, *, every_line: bool = False) -> list[str]:
+    """Return the lines of a run's report: what happened, how it ended, what was expected."""
+    scenario, cluster = run.scenario, run.cluster
+    title = f"{scenario.id}: {scenario.title}" if scenario.title else scenario.id
+    limits = f"{scenario.qps:g}/{scenario.burst}" if scenario.qps > 0 else "none"
+    out = [
+        f"{title}  ({scenario.nodes} nodes, seed {scenario.seed}, client limits {limits})",
+        "",
+    ]
+    lines = [line for line in timeline(cluster.trace) if not line.text.startswith(f"{CLUSTER}:")]
+    out += shortened([str(line) for line in lines], every_line)
+    if cluster.inert:
+        names = ", ".join(dict.fromkeys(map(str, cluster.inert)))
+        out += ["", f"stored, not simulated: {names}"]
+    out += ["", f"after {stamp(scenario.until)}"]
+    for text in final_tables(cluster):
+        out += ["", *shortened(text.splitlines(), every_line)]
+    out += ["", *verdicts(cluster)]
+    if run.outcomes:
+        out += ["", *expectations(run.outcomes, lines)]
+    return out
+
+
+def shortened(lines: list[str], every_line: bool) -> list[str]:
+    """Leave out the middle of something long."""
+    if every_line or len(lines) <= LONGEST:
+        return lines
+    half = LONGEST // 2
+    left_out = f"... {len(lines) - 2 * half} lines left out; --all prints them"
+    return [*lines[:half], left_out, *lines[-half:]]
+
+
+def final_tables(cluster: Cluster) -> list[str]:
+    """Return the tables of all kinds of which there is something to see."""
+    out = []
+    for kind in FINAL:
+        resource = resource_named(kind)
+        if kind == "Node" and not any(map(_remarkable, cluster.machines.by_name.values())):
+            continue
+        for namespace in _namespaces(cluster) if resource.namespaced else [""]:
+            if cluster.objects(resource.type, namespace=namespace):
+                table = cluster.get(kind, namespace=namespace, wide=True)
+                where = f" in {namespace}" if namespace not in ("", cluster.namespace) else ""
+                out.append(f"{resource.plural}{where}\n{table}")
+    return out
+
+
+def _remarkable(machine: Machine) -> bool:
+    return not machine.ready or machine.unschedulable or bool(machine.taints)
+
+
+def _namespaces(cluster: Cluster) -> list[str]:
+    """Return the cluster's own namespace first, then the others."""
+    every = [n.metadata.name for n in cluster.objects(Namespace)]
+    return [cluster.namespace, *(n for n in every if n != cluster.namespace)]
+
+
+def verdicts(cluster: Cluster) -> list[str]:
+    """Return a line for each workload: whether it got where its spec wants it."""
+    out = []
+    for resource in RESOURCES:
+        for obj in cluster.objects(resource.type, namespace=""):
+            verdict = verdict_of(obj)
+            if verdict and resource.kind != "Pod":
+                out.append(f"{resource.kind}/{obj.metadata.name} is {verdict}")
+    return out
+
+
+def expectations(outcomes: Iterable[Outcome], lines: list[Line]) -> list[str]:
+    """Return how the expectations came out; around a failure with what happened then."""
+    out = []
+    good = [o for o in outcomes if o.ok]
+    bad = [o for o in outcomes if not o.ok]
+    for outcome in bad:
+        e = outcome.expectation
+        what = {
+            "at": f"not at {stamp(outcome.t)}",
+            "within": f"not once until {stamp(outcome.t)}",
+            "always": f"no more at {stamp(outcome.t)}",
+        }[e.mode]
+        out.append(f"FAILED {e.where} ({e.text}): {what}, found {outcome.found!r}")
+        out += [f"    {line}" for line in around(lines, outcome.t)]
+    out.append(f"{len(good)} of {len(good) + len(bad)} expectations held")
+    return out
+
+
+# ---- files
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """Return a run as plain data: timeline, final objects, outcomes."""
+    cluster = run.cluster
+    objects = [
+        encode(obj)
+        for resource in RESOURCES
+        for obj in cluster.objects(resource.type, namespace="")
+        if obj.metadata.namespace not in ("kube-system", "kube-public", "kube-node-lease")
+    ]
+    return {
+        "scenario": run.scenario.id,
+        "title": run.scenario.title,
+        "until": run.scenario.until,
+        "seed": run.scenario.seed,
+        "nodes": run.scenario.nodes,
+        "ok": run.ok,
+        "timeline": [
+            {"t": line.t, "end": line.end, "subject": line.subject, "text": line.text}
+            for line in timeline(cluster.trace)
+        ],
+        "expect": [
+            {
+                "where": o.expectation.where,
+                "text": o.expectation.text,
+                "ok": o.ok,
+                "t": o.t,
+                "found": o.found,
+            }
+            for o in run.outcomes
+        ],
+        "objects": objects,
+        "not_simulated": [i.raw for i in cluster.inert],
+    }
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file in one piece: it is there whole, or not at all."""
+    target = Path(path)
+    part = target.with_name(f".{target.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(target)
