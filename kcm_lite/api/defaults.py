@@ -59,21 +59,6 @@ def default_container(container: Container) -> Container:
     return replace(container, **changes) if changes else container
 
 
-_FILE_MODE = 0o644
-_VOLUMES_WITH_MODE = ("configMap", "secret", "downwardAPI", "projected")
-
-
-def default_volume(volume: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fill in the kind of volume (an empty directory) and the mode of projected files."""
-    if not any(value is not None for key, value in volume.items() if key != "name"):
-        return {**volume, "emptyDir": {}}
-    for kind in _VOLUMES_WITH_MODE:
-        source = volume.get(kind)
-        if isinstance(source, Mapping) and source.get("defaultMode") is None:
-            return {**volume, kind: {**source, "defaultMode": _FILE_MODE}}
-    return volume
-
-
 @by_identity
 def default_pod_spec(spec: PodSpec) -> PodSpec:
     """Fill in a pod's or a template's spec (``SetDefaults_PodSpec`` and the conversions)."""
@@ -98,9 +83,6 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
         new = tuple(default_container(container) for container in old)
         if any(a is not b for a, b in zip(old, new, strict=True)):
             changes[name] = new
-    volumes = tuple(default_volume(volume) for volume in spec.volumes)
-    if any(a is not b for a, b in zip(spec.volumes, volumes, strict=True)):
-        changes["volumes"] = volumes
     return replace(spec, **changes) if changes else spec
 
 

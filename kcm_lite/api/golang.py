@@ -42,9 +42,10 @@ def _quote_char(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def to_json(value: Any) -> str:
-    """Return compact JSON as Go's ``json.Marshal`` writes it: HTML characters are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Return JSON as Go's ``json.Marshal`` writes it: compact, HTML characters escaped."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
     for char in "<>&\u2028\u2029":
         if char in text:
             text = text.replace(char, f"\\u{ord(char):04x}")

@@ -93,7 +93,7 @@ def strategy(
         or _drop_status(kind, resource.has_status, generation),
         prepare_for_update=prepare_for_update or _keep_status(resource.has_status, generation),
         prepare_for_status_update=prepare_for_status_update or _keep_spec,
-        validate=_with_generic(validate, resource.namespaced),
+        validate=validate,
         validate_update=_with_generic_update(validate_update, resource.namespaced),
         validate_status_update=_with_generic_update(
             validate_status_update or validate_update, resource.namespaced
@@ -146,13 +146,6 @@ def raise_generation(new: O, old: O) -> O:
         return new
     generation = old.metadata.generation + 1
     return replace(new, metadata=replace(new.metadata, generation=generation))
-
-
-def _with_generic(validate: Callable[[O], Causes], namespaced: bool) -> Callable[[O], Causes]:
-    def check(obj: O) -> Causes:
-        return validate(obj) or validate_generic_meta(obj.metadata, namespaced)
-
-    return check
 
 
 def _with_generic_update(
@@ -285,7 +278,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
     ),
     Event: strategy(
         Event,
-        validate=core.validate_event,
+        validate=core.validate_new_event,
         validate_update=core.validate_event_update,
         orphan_dependents=None,
     ),

@@ -42,6 +42,7 @@ from kcm_lite.api.validation.meta import (
     all_invalid,
     nonnegative,
     validate_finalizer_is_known,
+    validate_generic_meta,
     validate_meta,
     validate_meta_update,
 )
@@ -288,8 +289,17 @@ def validate_config_map_update(new: ConfigMap, old: ConfigMap) -> Causes:
 # --- Event --------------------------------------------------------------------------------------
 
 
-def validate_event(event: Event) -> Causes:
-    """Check an event, new or updated (``legacyValidateEvent``)."""
+def validate_new_event(event: Event) -> Causes:
+    """Check a new event; its name need not be a DNS name."""
+    return _validate_event(event) or validate_generic_meta(event.metadata, True)
+
+
+def validate_event_update(new: Event, old: Event) -> Causes:
+    """Check an update of an event."""
+    return _validate_event(new)
+
+
+def _validate_event(event: Event) -> Causes:
     causes: Causes = []
     involved, namespace = event.involved_object.namespace, event.metadata.namespace
     path = "involvedObject.namespace"
@@ -321,8 +331,3 @@ def _validate_new_style(event: Event) -> Causes:
     if len(event.message.encode()) > 1024:
         causes.append(invalid("message", "", "can have at most 1024 characters"))
     return causes
-
-
-def validate_event_update(new: Event, old: Event) -> Causes:
-    """Check an update of an event."""
-    return validate_event(new)

@@ -48,8 +48,10 @@ def validate_labels(labels: Mapping[str, str], path: str) -> Causes:
     """Check keys and values; upstream names the whole map, not the key."""
     causes: Causes = []
     for key, value in sorted(labels.items()):
-        causes += all_invalid(path, key, is_qualified_name(key))
-        causes += all_invalid(path, value, is_label_value(value))
+        if messages := is_qualified_name(key):
+            causes += all_invalid(path, key, messages)
+        if messages := is_label_value(value):
+            causes += all_invalid(path, value, messages)
     return causes
 
 
