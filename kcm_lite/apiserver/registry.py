@@ -188,6 +188,8 @@ def create(reg: Registry, table: Table, request: Request) -> Object:
     strategy = STRATEGIES[kind]
     admit, check = chain(reg, "create", kind)
     obj = strategy.default(in_namespace(resource, request.namespace, request.body))
+    if obj.metadata.resource_version:
+        raise InternalError("resourceVersion should not be set on objects to be created")
     for change in admit:
         obj = change(reg, request, obj, None)
     obj = strategy.prepare_for_create(replace(obj, metadata=born(reg, table, obj.metadata)))
@@ -205,15 +207,12 @@ def create(reg: Registry, table: Table, request: Request) -> Object:
 
 
 def in_namespace(resource: Resource, namespace: str, obj: Object) -> Object:
-    """Return a new object with the request's namespace filled in.
+    """Return an object with the request's namespace filled in.
 
     Raises:
         BadRequest: It names another namespace, or none where one is needed.
     """
-    meta = obj.metadata
-    if meta.resource_version:
-        raise InternalError("resourceVersion should not be set on objects to be created")
-    wanted = namespace if resource.namespaced else ""
+    meta, wanted = obj.metadata, namespace if resource.namespaced else ""
     if resource.namespaced and not wanted:
         raise BadRequest("an empty namespace may not be set during creation")
     if meta.namespace == wanted:
@@ -276,7 +275,6 @@ def succeed(resource: Resource, request: Request, was: ObjectMeta, new: ObjectMe
     grace = new.deletion_grace_period_seconds
     return replace(
         new,
-        namespace=new.namespace or was.namespace,
         uid=new.uid or was.uid,
         resource_version=was.resource_version,
         generation=was.generation,
@@ -301,6 +299,7 @@ def update(reg: Registry, table: Table, request: Request) -> Object:
             f"the name of the object ({new.metadata.name}) does not match"
             f" the name on the URL ({name})"
         )
+    new = in_namespace(table.resource, request.namespace, new)
     return write(reg, table, request, find(table, request.namespace, name), new)
 
 
