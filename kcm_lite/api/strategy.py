@@ -229,11 +229,17 @@ def prepare_namespace_for_create(namespace: Namespace) -> Namespace:
     return replace(namespace, spec=spec, status=NamespaceStatus(phase="Active"))
 
 
+def prepare_namespace_for_update(new: Namespace, old: Namespace) -> Namespace:
+    """Keep the status, and the finalizers: those only the ``finalize`` subresource changes."""
+    return _with(_with(new, "spec", old), "status", old)
+
+
 STRATEGIES: dict[type[Object], Strategy[Any]] = {
     Namespace: strategy(
         Namespace,
         default=defaults.default_namespace,
         prepare_for_create=prepare_namespace_for_create,
+        prepare_for_update=prepare_namespace_for_update,
         validate=core.validate_namespace,
         validate_update=core.validate_namespace_update,
         validate_status_update=core.validate_namespace_status_update,
