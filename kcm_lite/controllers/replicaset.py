@@ -7,6 +7,7 @@ See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset``.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,7 @@ from kcm_lite.controllers.replicaset_types import (
     BURST_REPLICAS,
     REPLICA_SET,
     TODAY,
+    Found,
     ReplicaSetController,
     ReplicaSetGates,
     W,
@@ -48,10 +50,10 @@ from kcm_lite.controllers.replicaset_types import (
 )
 from kcm_lite.reconcile.consistency import ConsistencyStore
 from kcm_lite.reconcile.expectations import UIDTrackingControllerExpectations
-from kcm_lite.reconcile.podcontrol import RealPodControl
+from kcm_lite.reconcile.podcontrol import RealPodControl, new_controller_ref
+from kcm_lite.reconcile.podtally import ACTIVE, ENDED, PodState, keep_tally, state_of
 from kcm_lite.reconcile.podutil import (
     POD_CONTROLLER_INDEX,
-    all_claimed,
     filter_active_pods,
     filter_claimed_pods,
     filter_pods_by_owner,
@@ -63,7 +65,7 @@ from kcm_lite.reconcile.worker import start_workers
 from kcm_lite.trace import Trace
 
 
-# %% book/07_replicaset.ipynb#b024ad61
+# %% book/07_replicaset.ipynb#43be4510
 async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
     """Bring one set's pods to the wanted number, then its status to what was seen.
 
@@ -82,24 +84,19 @@ async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
         selector = rsc.kind.selector(rs)
     except SelectorError:
         return  # a retry would not help
-    every = filter_pods_by_owner(rsc.pods.indexer, rs, orphans=True)
-    active = await claim_pods(rsc, rs, selector, filter_active_pods(every))
-    terminating: list[Pod] = []
-    if rsc.gates.terminating_replicas and len(active) < len(every):
-        terminating = filter_claimed_pods(rs, selector, filter_terminating_pods(every))
+    found = find_pods(rsc, rs, selector) or await claim_pods(rsc, rs, selector)
     error = None
     if not needs_sync:
         _record_wait(rsc, key)
     elif rs.metadata.deletion_timestamp is None:
-        error = await manage_replicas(rsc, rs, active)
+        error = await manage_replicas(rsc, rs, found)
     now = rsc.clock.now()
-    status = calculate_status(rsc, rs, active, len(terminating), error, now)
-    updated = await update_replica_set_status(rsc, rs, status)
+    updated = await update_replica_set_status(rsc, rs, calculate_status(rsc, rs, found, error, now))
     resource = resource_of(rs).group_resource
     rsc.consistency.wrote_at(key, rs.metadata.uid, resource, updated.metadata.resource_version)
     if error is not None:
         raise error
-    plan_availability_check(rsc, updated, active, now)
+    plan_availability_check(rsc, updated, found, now)
 
 
 def _record_wait(rsc: ReplicaSetController[W], key: str) -> None:
@@ -131,13 +128,30 @@ async def recheck_deletion_timestamp(rsc: ReplicaSetController[W], rs: W) -> Non
         raise RuntimeError(f"{key} has just been deleted at {when:%Y-%m-%d %H:%M:%S} +0000 UTC")
 
 
-# %% book/07_replicaset.ipynb#5869c62a
-async def claim_pods(
-    rsc: ReplicaSetController[W], rs: W, selector: Selector, pods: list[Pod]
-) -> list[Pod]:
-    """Return the pods that are the set's, after adopting orphans and releasing strangers."""
-    if all_claimed(rs, selector, pods):
-        return pods
+# %% book/07_replicaset.ipynb#6923024b
+def find_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) -> Found | None:
+    """Return the set's pods from the tally; None if some must be adopted or released first."""
+    meta, matches = rs.metadata, dict[frozenset[tuple[str, str]], bool]()
+
+    def selected(state: PodState) -> bool:
+        if state.labels not in matches:
+            matches[state.labels] = selector.matches(dict(state.labels))
+        return matches[state.labels]
+
+    mine = rsc.tally.of(meta.namespace, new_controller_ref(rs))
+    orphans = rsc.tally.of(meta.namespace, None)
+    if any(state.phase == ACTIVE and not selected(state) for state in mine):
+        return None
+    if any(state.phase == ACTIVE and selected(state) for state in orphans):
+        return None
+    return Found(
+        {state: n for state, n in mine.items() if state.phase != ENDED and selected(state)}
+    )
+
+
+async def claim_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) -> Found:
+    """Look at every pod: adopt orphans, release strangers, return what is the set's now."""
+    every = filter_pods_by_owner(rsc.pods.indexer, rs, orphans=True)
     key = object_key(rs)
 
     async def patch(pod: Pod, body: dict[str, Any]) -> None:
@@ -149,10 +163,14 @@ async def claim_pods(
     async def can_adopt() -> None:
         await recheck_deletion_timestamp(rsc, rs)
 
-    return await claim_objects(ControllerRefManager(rs, selector, can_adopt, patch), pods)
+    manager = ControllerRefManager(rs, selector, can_adopt, patch)
+    active: list[Pod] = await claim_objects(manager, filter_active_pods(every))
+    terminating: list[Pod] = filter_claimed_pods(rs, selector, filter_terminating_pods(every))
+    states: Counter[PodState] = Counter(state_of(pod) for pod in [*active, *terminating])
+    return Found(states, active)
 
 
-# %% book/07_replicaset.ipynb#43be4510
+# %% book/07_replicaset.ipynb#e4056436
 def new_base_controller(
     kind: WorkloadKind[W],
     client: Client,
@@ -185,6 +203,7 @@ def new_base_controller(
         pod_control=RealPodControl(client, EventRecorder(client, clock, kind.agent), on_write),
         sets=sets,
         pods=pods,
+        tally=keep_tally(pods, kind.type.KIND),
         queue=RateLimitingQueue(kind.queue, clock=clock, trace=trace),
         expectations=UIDTrackingControllerExpectations(clock, trace=trace, controller=kind.agent),
         consistency=consistency,

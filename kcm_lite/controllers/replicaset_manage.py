@@ -15,7 +15,7 @@ from kcm_lite.api.errors import NotFound, StatusError
 from kcm_lite.api.meta import controller_of, object_key
 from kcm_lite.api.selectors import SelectorError
 from kcm_lite.client.cache import CONTROLLER_UID_INDEX, NAMESPACE_INDEX
-from kcm_lite.controllers.replicaset_types import ReplicaSetController, W, decide
+from kcm_lite.controllers.replicaset_types import Found, ReplicaSetController, W, decide
 from kcm_lite.controllers.victims import (
     VictimRules,
     candidates,
@@ -24,15 +24,15 @@ from kcm_lite.controllers.victims import (
     reason,
 )
 from kcm_lite.reconcile.podcontrol import is_namespace_terminating, new_controller_ref
+from kcm_lite.reconcile.podtally import ACTIVE
+from kcm_lite.reconcile.podutil import filter_active_pods, filter_pods_by_owner
 from kcm_lite.reconcile.slowstart import SLOW_START_INITIAL_BATCH_SIZE, slow_start_batch
 
 
-# %% book/07_replicaset.ipynb#e4056436
-async def manage_replicas(
-    rsc: ReplicaSetController[W], rs: W, active: Sequence[Pod]
-) -> Exception | None:
+# %% book/07_replicaset.ipynb#b024ad61
+async def manage_replicas(rsc: ReplicaSetController[W], rs: W, found: Found) -> Exception | None:
     """Create what is missing or delete what is too much; return the first error."""
-    diff = len(active) - (rs.spec.replicas or 0)
+    diff = found.count(ACTIVE) - (rs.spec.replicas or 0)
     if diff == 0:
         return None
     if abs(diff) > rsc.burst_replicas:
@@ -40,6 +40,10 @@ async def manage_replicas(
         decide(rsc, object_key(rs), "burst", object_key(rs), text)
     if diff < 0:
         return await create_missing(rsc, rs, min(-diff, rsc.burst_replicas))
+    active = found.pods
+    if active is None:
+        pods = filter_pods_by_owner(rsc.pods.indexer, rs, orphans=False)
+        active = filter_active_pods(pods)
     return await delete_surplus(rsc, rs, active, min(diff, rsc.burst_replicas))
 
 

@@ -7,16 +7,23 @@ See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset/replica_set_util
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from kcm_lite.api.apps import ReplicaSetStatus
-from kcm_lite.api.core import Pod, PodTemplateSpec, ReplicationControllerStatus
+from kcm_lite.api.core import PodTemplateSpec, ReplicationControllerStatus
 from kcm_lite.api.errors import StatusError
 from kcm_lite.api.meta import Condition, object_key, replace
-from kcm_lite.controllers.replicaset_types import ReplicaSetController, W, Workload, decide
-from kcm_lite.reconcile.podutil import find_min_next_pod_availability_check
+from kcm_lite.controllers.replicaset_types import (
+    Found,
+    ReplicaSetController,
+    W,
+    Workload,
+    decide,
+)
+from kcm_lite.reconcile.podtally import ACTIVE, TERMINATING, PodState
+from kcm_lite.reconcile.podutil import find_min_next_availability_check
 
 # %% book/07_replicaset.ipynb#5176d0e6
 REPLICA_FAILURE = "ReplicaFailure"
@@ -24,29 +31,19 @@ REPLICA_FAILURE = "ReplicaFailure"
 
 
 def calculate_status(
-    rsc: ReplicaSetController[W],
-    rs: W,
-    active: Sequence[Pod],
-    terminating: int,
-    error: Exception | None,
-    now: datetime,
+    rsc: ReplicaSetController[W], rs: W, found: Found, error: Exception | None, now: datetime
 ) -> ReplicaSetStatus | ReplicationControllerStatus:
     """Return the status that follows from the pods that this sync found, not from what it did."""
-    labelled, ready, available = count_pods(rs, active, now)
-    counts: dict[str, Any] = {
-        "replicas": len(active),
-        "fully_labeled_replicas": labelled,
-        "ready_replicas": ready,
-        "available_replicas": available,
-    }
+    counts: dict[str, Any] = count_pods(rs, found.states, now)
     if rsc.kind.terminating_replicas:
-        counts["terminating_replicas"] = terminating if rsc.gates.terminating_replicas else None
+        gone = found.count(TERMINATING) if rsc.gates.terminating_replicas else None
+        counts["terminating_replicas"] = gone
     conditions: tuple[Condition, ...] = rs.status.conditions
     failing = any(condition.type == REPLICA_FAILURE for condition in conditions)
     if error is None and failing:
         conditions = tuple(c for c in conditions if c.type != REPLICA_FAILURE)
     elif error is not None and not failing:
-        diff = len(active) - (rs.spec.replicas or 0)
+        diff = counts["replicas"] - (rs.spec.replicas or 0)
         failure = Condition(
             type=REPLICA_FAILURE,
             status="True",
@@ -58,28 +55,26 @@ def calculate_status(
     return replace(rs.status, conditions=conditions, **counts)
 
 
-# %% book/07_replicaset.ipynb#bc97bf67
-def count_pods(rs: Workload, active: Sequence[Pod], now: datetime) -> tuple[int, int, int]:
-    """Count the pods that have all labels of the template, are ready, and are available."""
+# %% book/07_replicaset.ipynb#c3643b9c
+def count_pods(rs: Workload, states: Mapping[PodState, int], now: datetime) -> dict[str, int]:
+    """Count the active pods: all, those with all labels of the template, ready, available."""
     template = rs.spec.template or PodTemplateSpec()
     wanted, wait = template.metadata.labels.items(), rs.spec.min_ready_seconds
     due = now - timedelta(seconds=wait)
-    labelled = ready = available = 0
-    labels: Mapping[str, str] | None = None
-    matches = False
-    for pod in active:
-        if pod.metadata.labels is not labels:  # pods of one template share theirs
-            labels = pod.metadata.labels
-            matches = wanted <= labels.items()
-        labelled += matches
-        for condition in pod.status.conditions:
-            if condition.type == "Ready":
-                if condition.status == "True":
-                    ready += 1
-                    since = condition.last_transition_time
-                    available += wait == 0 or (since is not None and since <= due)
-                break
-    return labelled, ready, available
+    counts = dict.fromkeys(
+        ("replicas", "fully_labeled_replicas", "ready_replicas", "available_replicas"), 0
+    )
+    for state, n in states.items():
+        if state.phase != ACTIVE:
+            continue
+        counts["replicas"] += n
+        if wanted <= state.labels:
+            counts["fully_labeled_replicas"] += n
+        if state.ready:
+            counts["ready_replicas"] += n
+            if wait == 0 or (state.since is not None and state.since <= due):
+                counts["available_replicas"] += n
+    return counts
 
 
 # %% book/07_replicaset.ipynb#cddf8783
@@ -114,7 +109,7 @@ async def update_replica_set_status(
 
 # %% book/07_replicaset.ipynb#a2c82d4b
 def plan_availability_check(
-    rsc: ReplicaSetController[W], rs: W, active: Sequence[Pod], evaluated: datetime
+    rsc: ReplicaSetController[W], rs: W, found: Found, evaluated: datetime
 ) -> None:
     """Come back when the next ready pod will have been ready for minReadySeconds."""
     wait, status = rs.spec.min_ready_seconds, rs.status
@@ -122,7 +117,8 @@ def plan_availability_check(
         return
     delay: float = wait
     if rsc.gates.next_availability_check:
-        due = find_min_next_pod_availability_check(active, wait, evaluated, rsc.clock)
+        ready = [state.since for state in found.states if state.phase == ACTIVE]
+        due = find_min_next_availability_check(ready, wait, evaluated, rsc.clock)
         delay = wait if due is None else due
     elif status.ready_replicas != rs.spec.replicas:
         return

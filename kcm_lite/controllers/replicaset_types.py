@@ -7,7 +7,7 @@ See: chapter *ReplicaSet*; upstream ``ReplicaSetController`` in ``pkg/controller
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,9 +21,10 @@ from kcm_lite.clock import Clock
 from kcm_lite.reconcile.consistency import ConsistencyStore
 from kcm_lite.reconcile.expectations import UIDTrackingControllerExpectations
 from kcm_lite.reconcile.podcontrol import PodControl
+from kcm_lite.reconcile.podtally import PodState, PodTally
 from kcm_lite.trace import Decision, Trace
 
-# %% book/07_replicaset.ipynb#2086f840
+# %% book/07_replicaset.ipynb#3819d5ba
 BURST_REPLICAS = 500
 """How many pods one sync creates or deletes at most."""
 
@@ -110,6 +111,7 @@ class ReplicaSetController(Generic[W]):
         pod_control: For pods.
         sets: The cache of the sets.
         pods: The cache of all pods.
+        tally: How many pods of each state every set has.
         queue: The keys of sets that need a sync.
         expectations: What it has created and deleted and not yet seen.
         consistency: What it has written and its caches have not yet seen.
@@ -121,6 +123,7 @@ class ReplicaSetController(Generic[W]):
     pod_control: PodControl
     sets: Cache[W]
     pods: Cache[Pod]
+    tally: PodTally
     queue: RateLimitingQueue[str]
     expectations: UIDTrackingControllerExpectations
     consistency: ConsistencyStore
@@ -128,6 +131,23 @@ class ReplicaSetController(Generic[W]):
     burst_replicas: int = BURST_REPLICAS
     gates: ReplicaSetGates = TODAY
     trace: Trace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The pods of a set, as one sync sees them.
+
+    Attributes:
+        states: How many are in each state; those that have ended do not count.
+        pods: The active ones, if somebody had to look at each.
+    """
+
+    states: Mapping[PodState, int]
+    pods: list[Pod] | None = None
+
+    def count(self, phase: str) -> int:
+        """Return how many are ACTIVE, or TERMINATING."""
+        return sum(n for state, n in self.states.items() if state.phase == phase)
 
 
 def decide(

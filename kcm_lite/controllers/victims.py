@@ -20,7 +20,7 @@ from kcm_lite.api.core import Pod
 from kcm_lite.api.golang import parse_int
 from kcm_lite.reconcile.podutil import is_pod_active, pod_ready_condition
 
-# %% book/07_replicaset.ipynb#3819d5ba
+# %% book/07b_victims.ipynb#1347a160
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -53,7 +53,7 @@ def max_container_restarts(pod: Pod) -> tuple[int, int]:
     return max(regular, 0), max(counts, default=0)
 
 
-# %% book/07_replicaset.ipynb#4d3971df
+# %% book/07b_victims.ipynb#b54a7144
 def logarithmic_rank(age_ns: int) -> int:
     """Return the whole part of log2 of an age in nanoseconds; -1 for one that is not positive.
 
@@ -73,7 +73,7 @@ def nanoseconds(span: timedelta) -> int:
     return ((span.days * 86400 + span.seconds) * 1_000_000 + span.microseconds) * 1000
 
 
-# %% book/07_replicaset.ipynb#3faf605b
+# %% book/07b_victims.ipynb#b9f6f1da
 @dataclass(frozen=True, slots=True)
 class VictimRules:
     """What the order depends on, besides the pods.
@@ -111,7 +111,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
-# %% book/07_replicaset.ipynb#6d02dcda
+# %% book/07b_victims.ipynb#39e352cc
 def candidates(pods: Sequence[Pod], ranks: Sequence[int], rules: VictimRules) -> list[Candidate]:
     """Look once at everything the order needs of each pod.
 
@@ -146,7 +146,7 @@ def candidates(pods: Sequence[Pod], ranks: Sequence[int], rules: VictimRules) ->
     return found
 
 
-# %% book/07_replicaset.ipynb#44308c22
+# %% book/07b_victims.ipynb#7d175ed2
 def compare(a: Candidate, b: Candidate) -> int:
     """Return a negative number if ``a`` goes before ``b``, a positive one if after, else 0."""
     if a.head != b.head:
@@ -187,7 +187,7 @@ def order_of_victims(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=cmp_to_key(compare))
 
 
-# %% book/07_replicaset.ipynb#16e1e41d
+# %% book/07b_victims.ipynb#b2d11463
 def ranks_of_pods_on_same_node(pods: Iterable[Pod], related: Iterable[Pod]) -> list[int]:
     """Return for each pod how many active related pods are on its node."""
     on_node = Counter(pod.spec.node_name for pod in related if is_pod_active(pod))
@@ -211,7 +211,7 @@ def get_pods_to_delete(
     return [candidate.pod for candidate in order[:diff]]
 
 
-# %% book/07_replicaset.ipynb#beabb2c1
+# %% book/07b_victims.ipynb#533f350f
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why one candidate goes before another.
@@ -249,7 +249,7 @@ def reason(a: Candidate, b: Candidate, now: datetime) -> Reason:
     return Reason(0, f"like {other} in everything: the order of the cache decides")
 
 
-# %% book/07_replicaset.ipynb#085e962e
+# %% book/07b_victims.ipynb#6c50a74b
 def _reason_of_head(a: Candidate, b: Candidate, other: str) -> Reason:
     """Say which of the first five criteria decided."""
     i = next(i for i, (x, y) in enumerate(zip(a.head, b.head, strict=True)) if x != y)

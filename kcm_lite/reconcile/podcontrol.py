@@ -1,6 +1,6 @@
 """Creates, deletes and patches pods for a controller, and tells people about it in events.
 
-See: chapter *ReplicaSet*; upstream ``RealPodControl`` in ``pkg/controller/controller_utils.go``.
+See: appendix *Pods for controllers*; upstream ``RealPodControl`` in ``controller_utils.go``.
 """
 
 # Generated from the notebooks by tangle.py; edit them instead.
@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 from kcm_lite.api.core import Pod, PodTemplateSpec
 from kcm_lite.api.errors import NotFound, StatusError
+from kcm_lite.api.memo import by_identity
 from kcm_lite.api.meta import Object, ObjectMeta, OwnerReference, controller_of
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 
-# %% book/07_replicaset.ipynb#3523d053
+# %% book/91_pods.ipynb#0382854b
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause by which a refused create says that its namespace is going away."""
 
@@ -34,6 +35,11 @@ def new_controller_ref(owner: Object) -> OwnerReference:
     )
 
 
+@by_identity
+def _owners(ref: OwnerReference) -> tuple[OwnerReference, ...]:
+    return (ref,)  # one for all pods of a batch: what is shared is checked and compared once
+
+
 def get_pod_from_template(
     namespace: str, template: PodTemplateSpec, owner: Object, ref: OwnerReference
 ) -> Pod:
@@ -48,7 +54,7 @@ def get_pod_from_template(
         labels=mould.labels,
         annotations=mould.annotations,
         finalizers=mould.finalizers,
-        owner_references=(ref,),
+        owner_references=_owners(ref),
     )
     return Pod(metadata=meta, spec=template.spec)
 
@@ -59,7 +65,7 @@ def is_namespace_terminating(error: Exception) -> bool:
     return any(cause.reason == NAMESPACE_TERMINATING for cause in causes)
 
 
-# %% book/07_replicaset.ipynb#f24c448a
+# %% book/91_pods.ipynb#ee887813
 def validate_controller_ref(ref: OwnerReference) -> None:
     """Refuse a reference that would not make its object the pod's controller.
 
@@ -91,7 +97,7 @@ class PodControl(Protocol):
         """Apply a strategic merge patch to a pod."""
 
 
-# %% book/07_replicaset.ipynb#2c18ed7d
+# %% book/91_pods.ipynb#1c20f893
 @dataclass(frozen=True, slots=True)
 class RealPodControl:
     """Changes pods through the API, with an event on the owner for each creation and deletion.
@@ -137,7 +143,7 @@ class RealPodControl:
             self.on_write(pod, controller_of(pod))
 
 
-# %% book/07_replicaset.ipynb#c7f0a6c2
+# %% book/91_pods.ipynb#29260e1d
 async def _create(control: RealPodControl, pod: Pod, owner: Object, ref: OwnerReference) -> None:
     """Create a pod and say so; a refusal is no news while the namespace is on its way out."""
     try:

@@ -1,6 +1,6 @@
 """Questions about one pod, and the index that finds a controller's pods.
 
-See: chapter *ReplicaSet*; upstream ``pkg/api/v1/pod`` and ``pkg/controller/controller_utils.go``.
+See: appendix *Pods for controllers*; upstream ``pkg/api/v1/pod`` and ``controller_utils.go``.
 """
 
 # Generated from the notebooks by tangle.py; edit them instead.
@@ -16,7 +16,7 @@ from kcm_lite.api.selectors import Selector
 from kcm_lite.client.cache import Indexer
 from kcm_lite.clock import Clock
 
-# %% book/07_replicaset.ipynb#48f783c3
+# %% book/91_pods.ipynb#6b2ec4b4
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -35,7 +35,7 @@ def is_pod_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None and pod.status.phase not in TERMINAL
 
 
-# %% book/07_replicaset.ipynb#f093f280
+# %% book/91_pods.ipynb#f6c55cfa
 def pod_ready_condition(pod: Pod) -> Condition | None:
     """Return the pod's Ready condition (the first, if there are several)."""
     for condition in pod.status.conditions:
@@ -61,42 +61,44 @@ def is_pod_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     return since is not None and since + timedelta(seconds=min_ready_seconds) <= now
 
 
-# %% book/07_replicaset.ipynb#e5cea2df
-def next_pod_availability_check(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """Return in how many seconds a ready pod becomes available; None if it is, or cannot."""
-    condition = pod_ready_condition(pod)
-    if condition is None or condition.status != "True" or min_ready_seconds <= 0:
+# %% book/91_pods.ipynb#97279d59
+def next_availability_check(
+    ready_since: datetime | None, min_ready_seconds: int, now: datetime
+) -> float | None:
+    """Return in how many seconds a ready pod becomes available; None if it is, or never will."""
+    if ready_since is None or min_ready_seconds <= 0:
         return None
-    since = condition.last_transition_time
-    if since is None:
-        return None
-    due = (since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
+    due = (ready_since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
     return due if due > 0 else None
 
 
-def find_min_next_pod_availability_check(
-    pods: Iterable[Pod], min_ready_seconds: int, evaluated: datetime, clock: Clock
+def find_min_next_availability_check(
+    ready_since: Iterable[datetime | None],
+    min_ready_seconds: int,
+    evaluated: datetime,
+    clock: Clock,
 ) -> float | None:
-    """Return in how many seconds the next of the pods becomes available.
+    """Return in how many seconds the next of some ready pods becomes available.
 
     Args:
-        pods: The pods to look at.
+        ready_since: Since when each is ready.
         min_ready_seconds: How long a pod must be ready.
         evaluated: When their owner's status was computed: a pod that has become available since
             still needs a check, at once.
         clock: Tells how much of the wait is left.
     """
-    first: tuple[float, Pod] | None = None
-    for pod in pods:
-        due = next_pod_availability_check(pod, min_ready_seconds, evaluated)
-        if due is not None and (first is None or due < first[0]):
-            first = due, pod
-    if first is None:
+    waiting = [
+        since
+        for since in ready_since
+        if next_availability_check(since, min_ready_seconds, evaluated) is not None
+    ]
+    if not waiting:
         return None
-    return next_pod_availability_check(first[1], min_ready_seconds, clock.now()) or 0.0
+    first = min(since for since in waiting if since is not None)
+    return next_availability_check(first, min_ready_seconds, clock.now()) or 0.0
 
 
-# %% book/07_replicaset.ipynb#9cf8af99
+# %% book/91_pods.ipynb#1e7cafbe
 def filter_active_pods(pods: Iterable[Pod]) -> list[Pod]:
     """Return the pods that count."""
     return [
@@ -126,7 +128,7 @@ def filter_claimed_pods(owner: Object, selector: Selector, pods: Iterable[Pod]) 
     return claimed
 
 
-# %% book/07_replicaset.ipynb#4e440c83
+# %% book/91_pods.ipynb#3dd62066
 POD_CONTROLLER_INDEX = "podController"
 """Name of the index that finds the pods of one controller, and the orphans of a namespace."""
 
@@ -150,23 +152,3 @@ def filter_pods_by_owner(indexer: Indexer[Pod], owner: Object, *, orphans: bool)
     if orphans:
         pods += indexer.by_index(POD_CONTROLLER_INDEX, meta.namespace)
     return pods
-
-
-# %% book/07_replicaset.ipynb#1de7ce8b
-def all_claimed(owner: Object, selector: Selector, pods: Iterable[Pod]) -> bool:
-    """Whether ``owner`` controls and selects every one of the pods, as is the case in most syncs.
-
-    Pods of one template share their labels and owner references, so most cost two comparisons.
-    """
-    uid, labels, refs = owner.metadata.uid, None, None
-    for pod in pods:
-        meta = pod.metadata
-        if meta.owner_references is not refs:
-            refs = meta.owner_references
-            if not any(ref.controller and ref.uid == uid for ref in refs):
-                return False
-        if meta.labels is not labels:
-            labels = meta.labels
-            if not selector.matches(labels):
-                return False
-    return True

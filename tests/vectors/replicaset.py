@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -21,7 +22,7 @@ from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import VirtualClock
 from kcm_lite.controllers.replicaset import sync_replica_set
 from kcm_lite.controllers.replicaset_status import calculate_status
-from kcm_lite.controllers.replicaset_types import REPLICA_SET, ReplicaSetController
+from kcm_lite.controllers.replicaset_types import REPLICA_SET, Found, ReplicaSetController
 from kcm_lite.controllers.victims import (
     VictimRules,
     candidates,
@@ -36,6 +37,7 @@ from kcm_lite.reconcile.expectations import (
     ControllerExpectations,
     UIDTrackingControllerExpectations,
 )
+from kcm_lite.reconcile.podtally import TERMINATING, PodState, PodTally, state_of
 from kcm_lite.reconcile.podutil import (
     POD_CONTROLLER_INDEX,
     filter_active_pods,
@@ -43,7 +45,7 @@ from kcm_lite.reconcile.podutil import (
     index_by_pod_controller,
     is_pod_available,
     is_pod_ready,
-    next_pod_availability_check,
+    next_availability_check,
 )
 from kcm_lite.reconcile.slowstart import slow_start_batch
 
@@ -101,7 +103,7 @@ def pod_availability(given: JSON) -> JSON:
     return {
         "ready": is_pod_ready(one),
         "available": is_pod_available(one, seconds, NOW),
-        "next_check": next_pod_availability_check(one, seconds, NOW),
+        "next_check": next_availability_check(state_of(one).since, seconds, NOW),
     }
 
 
@@ -204,13 +206,14 @@ class Server:
 
 def controller(given: JSON, server: Server) -> ReplicaSetController[ReplicaSet]:
     clock = VirtualClock(NOW)
-    sets, pods = Cache(ReplicaSet), Cache(Pod)
+    sets, pods, tally = Cache(ReplicaSet), Cache(Pod), PodTally("ReplicaSet")
     sets.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
     pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
     for raw in [given["replica_set"], *(given.get("siblings") or [])]:
         sets.indexer.add(msgspec.convert(raw, ReplicaSet, strict=False))
     for raw in given.get("pods") or []:
         pods.indexer.add(pod(raw))
+        tally.put(pod(raw))
     queue = Queue("replicaset", clock=clock)
     queue.ops = []
     return ReplicaSetController(
@@ -219,6 +222,7 @@ def controller(given: JSON, server: Server) -> ReplicaSetController[ReplicaSet]:
         pod_control=server,
         sets=sets,
         pods=pods,
+        tally=tally,
         queue=queue,
         expectations=UIDTrackingControllerExpectations(clock),
         consistency=ConsistencyStore({}),
@@ -232,7 +236,10 @@ def replica_set_calculate_status(given: JSON) -> JSON:
     active = [pod(p) for p in given["active_pods"]]
     error = RuntimeError(given["error"]) if given["error"] else None
     rsc = controller(given, Server(given))
-    status = calculate_status(rsc, rs, active, len(given["terminating_pods"]), error, NOW)
+    states = Counter(map(state_of, active))
+    going = PodState(frozenset(), TERMINATING, ready=False, since=None)
+    states[going] = len(given["terminating_pods"])
+    status = calculate_status(rsc, rs, Found(states), error, NOW)
     return {"status": encode(replace(rs, status=status))["status"]}
 
 
