@@ -208,6 +208,7 @@ _INT = re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _BOOL = re.compile("true|True|TRUE|false|False|FALSE")
 _NULL = re.compile("~|null|Null|NULL|")
+_RARE_BREAK = re.compile("[\x85\u2028\u2029]")  # YAML 1.1 ends a line there
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -318,6 +319,8 @@ def _dumper_class() -> Any:
 
     def represent_text(dumper: Any, text: str) -> Any:
         style = "|" if "\n" in text else None
+        if _RARE_BREAK.search(text):
+            style = '"'
         return dumper.represent_scalar(_TAG + "str", text, style=style)
 
     Dumper.add_representer(str, represent_text)

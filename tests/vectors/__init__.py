@@ -94,7 +94,7 @@ def files(directory: Path, only: list[str]) -> Iterator[Path]:
 def difference(want: Any, got: Any, path: str = "") -> str:
     """Say where two JSON values first differ."""
     if isinstance(want, dict) and isinstance(got, dict):
-        for key in [*want, *(k for k in got if k not in want)]:
+        for key in [*(k for k in got if k not in want), *want]:
             if key not in got:
                 return f"{path}.{key}: wanted {short(want[key])}, got nothing"
             if key not in want:
