@@ -151,10 +151,10 @@ class JSONPatchError(ValueError):
 def json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """Return a document changed by a JSON patch: add, remove, replace, move, copy, test."""
     for step in operations:
-        op, path = step.get("op"), pointer(step.get("path", ""))
+        op, path = step.get("op"), pointer(step.get("path"))
+        if op in ("add", "replace", "test") and "value" not in step:
+            raise JSONPatchError(f"{op} operation needs a value")
         match op:
-            case "add" | "replace" | "test" if "value" not in step:
-                raise JSONPatchError(f"{op} operation needs a value")
             case "add":
                 document = put(document, path, step["value"], insert=True)
             case "replace":
@@ -163,22 +163,24 @@ def json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
             case "remove":
                 document = cut(document, path)
             case "copy":
-                document = put(document, path, look(document, pointer(step["from"])), insert=True)
+                value = look(document, pointer(step.get("from")))
+                document = put(document, path, value, insert=True)
             case "move":
-                value = look(document, pointer(step["from"]))
-                document = put(cut(document, pointer(step["from"])), path, value, insert=True)
+                source = pointer(step.get("from"))
+                value = look(document, source)
+                document = put(cut(document, source), path, value, insert=True)
             case "test":
                 if look(document, path) != step["value"]:
-                    raise JSONPatchError(f"testing value {step.get('path')} failed")
+                    raise JSONPatchError(f"testing value {step['path']} failed")
             case _:
                 raise JSONPatchError(f"unexpected kind: {op}")
     return document
 
 
-def pointer(text: str) -> list[str]:
+def pointer(text: Any) -> list[str]:
     """Return the parts of a JSON pointer."""
-    if text and not text.startswith("/"):
-        raise JSONPatchError(f"path {text!r} does not start with /")
+    if not isinstance(text, str) or (text and text[0] != "/"):
+        raise JSONPatchError(f"no JSON pointer: {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -261,13 +263,19 @@ def patch(reg: Registry, table: Table, request: Request) -> Object:
     return write(reg, table, request, old, patched(old, request.patch_type, request.body))
 
 
+def well_formed(patch_type: str, body: Any) -> bool:
+    """Whether a patch is a list of operations (json) or a map (the others)."""
+    if patch_type != "json":
+        return isinstance(body, Mapping)
+    return isinstance(body, list | tuple) and all(isinstance(step, Mapping) for step in body)
+
+
 def patched(old: Any, patch_type: str, body: Any) -> Any:
     """Return the object that a patch makes of ``old``."""
     apply = PATCHES.get(patch_type)
     if apply is None:
         raise BadRequest(f"unknown patch type: {patch_type!r}")
-    expected = Sequence if patch_type == "json" else Mapping
-    if not isinstance(body, expected) or isinstance(body, str):
+    if not well_formed(patch_type, body):
         raise BadRequest(f"cannot read a {patch_type} patch from {type(body).__name__}")
     try:
         return decode(apply(encode(old), body), type(old))
