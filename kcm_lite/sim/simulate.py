@@ -15,7 +15,7 @@ from kcm_lite.api.scheme import RESOURCES
 from kcm_lite.api.serial import encode
 from kcm_lite.api.yaml import Document, read_path
 from kcm_lite.sim.check import BadInput, Problem
-from kcm_lite.sim.cluster import CLUSTER, Cluster
+from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.expect import Outcome
 from kcm_lite.sim.kinds import resource_named
@@ -23,6 +23,7 @@ from kcm_lite.sim.manifests import Inert, read_manifest
 from kcm_lite.sim.nodes import Machine
 from kcm_lite.sim.scenario import DEFAULT, Run, Scenario, is_scenario, parse_scenario, run_scenario
 from kcm_lite.sim.steps import ActionFailed
+from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import Line, around, timeline
 from kcm_lite.sim.verdicts import verdict_of
 
@@ -151,14 +152,14 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
         f"{title}  ({scenario.nodes} nodes, seed {scenario.seed}, client limits {limits})",
         "",
     ]
-    lines = [line for line in timeline(cluster.trace) if not line.text.startswith(f"{CLUSTER}:")]
+    lines = timeline(cluster.trace)
     out += shortened([str(line) for line in lines], every_line)
     if cluster.inert:
         names = ", ".join(dict.fromkeys(map(str, cluster.inert)))
         out += ["", f"stored, not simulated: {names}"]
     out += ["", f"after {stamp(scenario.until)}"]
-    for text in final_tables(cluster):
-        out += ["", *shortened(text.splitlines(), every_line)]
+    for name, table in final_state(cluster):
+        out += ["", name, *shortened(str(table).splitlines(), every_line)]
     out += ["", *verdicts(cluster)]
     if run.outcomes:
         out += ["", *expectations(run.outcomes, lines)]
@@ -174,8 +175,8 @@ def shortened(lines: list[str], every_line: bool) -> list[str]:
     return [*lines[:half], left_out, *lines[-half:]]
 
 
-def final_tables(cluster: Cluster) -> list[str]:
-    """Return the tables of all kinds of which there is something to see."""
+def final_state(cluster: Cluster) -> list[tuple[str, Table]]:
+    """Return the tables of all kinds of which there is something to see, with their headings."""
     out = []
     for kind in FINAL:
         resource = resource_named(kind)
@@ -185,7 +186,7 @@ def final_tables(cluster: Cluster) -> list[str]:
             if cluster.objects(resource.type, namespace=namespace):
                 table = cluster.get(kind, namespace=namespace, wide=True)
                 where = f" in {namespace}" if namespace not in ("", cluster.namespace) else ""
-                out.append(f"{resource.plural}{where}\n{table}")
+                out.append((f"{resource.plural}{where}", table))
     return out
 
 

@@ -5,6 +5,7 @@ Alike things that follow each other closely share a line. Only the trace is read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 
 from kcm_lite.api.core import Event, Node, Pod
 from kcm_lite.api.meta import Object, controller_of
+from kcm_lite.api.names import ALPHABET
 from kcm_lite.api.serial import encode
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.verdicts import is_ready
@@ -19,6 +21,9 @@ from kcm_lite.trace import ApiWrite, Note, Record, Trace
 
 CLOSE = 0.5  # seconds: alike things so close together are one burst
 SILENT_AGENTS = frozenset({"cluster", "kube-apiserver"})
+SILENT_SOURCES = frozenset({"cluster", "reflector"})
+TOLD_ANYWAY = frozenset({"FailedCreate", "FailedDelete"})  # events that repeat a refusal
+MADE_UP = re.compile(rf'("[^"]*)-[{ALPHABET}]{{5}}(?=")')  # a generated name in a message
 COUNTS = {
     "replicas": "replicas",
     "ready_replicas": "ready",
@@ -97,13 +102,13 @@ def name_of(obj: Object) -> str:
 def happenings(record: Record) -> Iterator[Happening]:
     """Yield what a record means to people."""
     if isinstance(record, Note):
-        if record.source != "reflector":
+        if record.source not in SILENT_SOURCES:
             yield Happening("", f"{record.source}: {record.text}")
     elif isinstance(record, ApiWrite) and record.agent not in SILENT_AGENTS:
         if record.code >= 300:
             if record.code != 409:  # a conflict is everyday life: read again, write again
-                what = f"{record.agent}: {record.verb} {record.resource} refused, {record.code}"
-                yield Happening("", f"{what}: {record.message}")
+                what = f"{record.verb} {record.resource} refused, {record.code}"
+                yield Happening(record.agent, f"{what}: {MADE_UP.sub(r'\1-...', record.message)}")
         else:
             yield from _write(record)
 
@@ -116,7 +121,7 @@ def _write(w: ApiWrite) -> Iterator[Happening]:
     if isinstance(obj, Pod):
         yield from _pod(w, old, new)
     elif isinstance(obj, Event):
-        if isinstance(new, Event) and new.type != "Normal":
+        if isinstance(new, Event) and new.type != "Normal" and new.reason not in TOLD_ANYWAY:
             about = new.involved_object
             yield Happening(f"{about.kind}/{about.name}", f"{new.reason}: {new.message}")
     elif new is None:

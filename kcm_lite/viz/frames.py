@@ -1,0 +1,124 @@
+"""The trace as data frames, one row per thing that happened. Times are seconds of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.core import Pod, ReplicationController
+from kcm_lite.api.meta import controller_of
+from kcm_lite.trace import ApiWrite, Decision, Delivery, QueueOp, SyncEnd, SyncStart, Trace
+
+STATES = ("unscheduled", "pending", "running", "ready", "terminating", "succeeded", "failed")
+"""The states of a pod's life, in order."""
+
+
+def writes(trace: Trace) -> pd.DataFrame:
+    """Return every write request: who, what, and how the server answered."""
+    columns = ["t", "agent", "verb", "resource", "subresource", "namespace", "name", "code"]
+    rows = [[getattr(w, c) for c in columns] for w in trace.of(ApiWrite)]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def deliveries(trace: Trace) -> pd.DataFrame:
+    """Return every watch event that reached a cache, and how late."""
+    columns = ["t", "client", "type", "resource", "key", "resource_version", "lag"]
+    rows = [[getattr(d, c) for c in columns] for d in trace.of(Delivery)]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def queues(trace: Trace) -> pd.DataFrame:
+    """Return every step of the work queues, with the depth after it."""
+    columns = ["t", "queue", "op", "key", "delay", "depth"]
+    rows = [[str(o.key) if c == "key" else getattr(o, c) for c in columns] for o in _ops(trace)]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _ops(trace: Trace) -> Iterator[QueueOp]:
+    return trace.of(QueueOp)
+
+
+def decisions(trace: Trace) -> pd.DataFrame:
+    """Return every choice that a controller made, with its reason."""
+    columns = ["t", "controller", "key", "what", "subject", "reason"]
+    rows = [[getattr(d, c) for c in columns] for d in trace.of(Decision)]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def syncs(trace: Trace) -> pd.DataFrame:
+    """Return every sync of a key: by which worker, from when to when, with which error."""
+    columns = ["controller", "worker", "key", "start", "end", "error"]
+    open_syncs: dict[tuple[str, int], float] = {}
+    rows = []
+    for record in trace.records:
+        if isinstance(record, SyncStart):
+            open_syncs[record.controller, record.worker] = record.t
+        elif isinstance(record, SyncEnd):
+            start = open_syncs.pop((record.controller, record.worker))
+            who = [record.controller, record.worker, str(record.key)]
+            rows.append([*who, start, record.t, record.error])
+    return pd.DataFrame(rows, columns=columns)
+
+
+def replicas(trace: Trace) -> pd.DataFrame:
+    """Return the counts of every workload each time that one changes; none when it is gone."""
+    columns = ["t", "workload", "wanted", "replicas", "ready", "available"]
+    rows: list[list[Any]] = []
+    last: dict[str, list[Any]] = {}
+    for w in trace.of(ApiWrite):
+        obj = w.new if w.new is not None else w.old
+        if w.code < 300 and isinstance(obj, ReplicaSet | ReplicationController):
+            name, status = f"{obj.KIND}/{obj.metadata.name}", obj.status
+            wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
+            counts: list[Any]
+            counts = [wanted, status.replicas, status.ready_replicas, status.available_replicas]
+            if w.new is None:
+                counts = [None] * 4
+            if last.get(name) != counts:
+                last[name] = counts
+                rows.append([w.t, name, *counts])
+    return pd.DataFrame(rows, columns=columns)
+
+
+def pod_states(trace: Trace, *, end: float) -> pd.DataFrame:
+    """Return each pod's life as spans: in which of `STATES` from when to when.
+
+    Args:
+        trace: What happened.
+        end: Second at which the spans that are still open end.
+    """
+    columns = ["pod", "owner", "state", "start", "end"]
+    rows: list[list[Any]] = []
+    current: dict[str, list[Any]] = {}  # by uid, in order of creation
+    for w in trace.of(ApiWrite, resource="pods"):
+        obj = w.new if w.new is not None else w.old
+        if w.code >= 300 or not isinstance(obj, Pod):
+            continue
+        span = current.get(obj.metadata.uid)
+        state = pod_state(obj) if w.new is not None else None
+        if span is not None and span[2] != state:
+            span[4] = w.t
+            del current[obj.metadata.uid]
+            span = None
+        if span is None and state is not None:
+            ref = controller_of(obj)
+            owner = f"{ref.kind}/{ref.name}" if ref else ""
+            span = current[obj.metadata.uid] = [obj.metadata.name, owner, state, w.t, end]
+            rows.append(span)
+    return pd.DataFrame(rows, columns=columns)
+
+
+def pod_state(pod: Pod) -> str:
+    """Return which of `STATES` a pod is in."""
+    phase = pod.status.phase
+    if phase in ("Succeeded", "Failed"):
+        return phase.lower()
+    if pod.metadata.deletion_timestamp is not None:
+        return "terminating"
+    if phase == "Running":
+        ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+        return "ready" if ready else "running"
+    return "pending" if pod.spec.node_name else "unscheduled"
