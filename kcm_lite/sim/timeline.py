@@ -108,9 +108,14 @@ def happenings(record: Record) -> Iterator[Happening]:
         if record.code >= 300:
             if record.code != 409:  # a conflict is everyday life: read again, write again
                 what = f"{record.verb} {record.resource} refused, {record.code}"
-                yield Happening(record.agent, f"{what}: {MADE_UP.sub(r'\1-...', record.message)}")
+                yield Happening(record.agent, f"{what}: {_bare(record.message)}")
         else:
             yield from _write(record)
+
+
+def _bare(message: str) -> str:
+    """Return a message without names that were made up: alike messages are alike then."""
+    return MADE_UP.sub(r"\1-...", message)
 
 
 def _write(w: ApiWrite) -> Iterator[Happening]:
