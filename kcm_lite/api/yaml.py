@@ -162,13 +162,9 @@ def _load_yaml(text: str, source: str) -> list[Document]:
         where = f"{source}: document {number}, line {line}"
         raise ManifestError(f"{where}: {problem}") from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        where = f"{source}: document {index + 1}, line {line}"
-        problem = f"a character that YAML does not allow (#x{error.character:04x})"
-        raise ManifestError(f"{where}: {problem}") from None
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise ManifestError(f"{source}: line {line}: half of a surrogate pair") from None
+        raise _bad_character(text, error.position, source) from None
+    except UnicodeEncodeError as error:  # the same, from the reader written in C
+        raise _bad_character(text, error.start, source) from None
     except RecursionError:
         where = f"{source}: document {index + 1}"
         raise ManifestError(f"{where}: nested too deeply") from None
@@ -176,6 +172,15 @@ def _load_yaml(text: str, source: str) -> list[Document]:
         if loader is not None:
             loader.dispose()
     return documents
+
+
+def _bad_character(text: str, position: int, source: str) -> ManifestError:
+    before = text[:position]
+    marks = len(re.findall("^---", before, re.MULTILINE))
+    headed = re.match(r"(?:\s*(?:#.*)?\n)*---", text) is not None
+    where = f"{source}: document {marks + (not headed)}, line {before.count(chr(10)) + 1}"
+    problem = f"a character that YAML does not allow (#x{ord(text[position]):04x})"
+    return ManifestError(f"{where}: {problem}")
 
 
 def _as_map(raw: Any, source: str, index: int, line: int) -> Mapping[str, Any]:
