@@ -201,8 +201,7 @@ def _set_pod_ready(cluster: Cluster, args: Args) -> None:
 def _set_node_ready(cluster: Cluster, args: Args) -> None:
     name, ready, silent = node_name(args["node"]), args["ready"], args.get("stopHeartbeat", False)
     node = cluster.server.get(Node, "", name)
-    machine = cluster.machines.by_name[name]
-    machine.frozen = silent
+    cluster.machines.set_frozen(name, silent)
     if silent:
         cluster.note("scenario", f"Node/{name}: its kubelet falls silent")
     else:

@@ -124,17 +124,24 @@ class Machines:
     Attributes:
         by_name: The machines; a node that is deleted leaves.
         last: The highest number that a node had so far.
+        version: Rises with every change.
     """
 
     def __init__(self) -> None:
         self.by_name: dict[str, Machine] = {}
-        self.last = 0
+        self.last = self.version = 0
+
+    def set_frozen(self, name: str, frozen: bool) -> None:
+        """Let a node's kubelet fall silent, or come back."""
+        self.version += 1
+        self.by_name[name].frozen = frozen
 
     def on_node(self, event: WatchEvent) -> None:
         """Take in a watch event of a Node."""
         node = event.object
         assert isinstance(node, Node)
         name = node.metadata.name
+        self.version += 1
         if event.type == "DELETED":
             self.by_name.pop(name, None)
             return

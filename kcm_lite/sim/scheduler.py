@@ -23,6 +23,7 @@ class Scheduler:
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
         self.turn = 0
+        self._fit: tuple[int, tuple[Toleration, ...], list[str]] = (-1, (), [])
 
     def pick(self, pod: Pod, forced: int | None) -> str | None:
         """Return the name of the node for a pod, or None when no node is fit.
@@ -38,12 +39,20 @@ class Scheduler:
         if forced is not None:
             names = list(nodes)
             return names[forced - 1] if forced <= len(names) else None
-        tolerations = pod.spec.tolerations
-        fit = [m.name for m in nodes.values() if takes(m, tolerations)]
+        fit = self._names(pod.spec.tolerations)
         if not fit:
             return None
         self.turn += 1
         return fit[(self.turn - 1) % len(fit)]
+
+    def _names(self, tolerations: tuple[Toleration, ...]) -> list[str]:
+        """Return the fit nodes; pods of one template share theirs, and most ask in a row."""
+        version, known, fit = self._fit
+        if version != self.machines.version or known is not tolerations:
+            nodes = self.machines.by_name.values()
+            fit = [m.name for m in nodes if takes(m, tolerations)]
+            self._fit = self.machines.version, tolerations, fit
+        return fit
 
 
 def takes(machine: Machine, tolerations: tuple[Toleration, ...]) -> bool:
