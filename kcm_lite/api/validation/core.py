@@ -6,6 +6,7 @@ See: kubernetes ``pkg/apis/core/validation``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from kcm_lite.api.core import (
     ConfigMap,
@@ -18,9 +19,9 @@ from kcm_lite.api.core import (
     ResourceQuotaSpec,
     Taint,
 )
+from kcm_lite.api.meta import Struct, Time
 from kcm_lite.api.quantity import parse_quantity
 from kcm_lite.api.selectors import selector_from_set
-from kcm_lite.api.serial import to_wire
 from kcm_lite.api.validation.apps import validate_replica_counts, validate_template_of
 from kcm_lite.api.validation.container import one_of
 from kcm_lite.api.validation.content import (
@@ -125,6 +126,17 @@ def _validate_node_resources(node: Node) -> Causes:
     return causes
 
 
+class _ShownTaint(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """A taint as upstream's internal type is printed: Go's names, nothing left out."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("key", "value", "effect", "time_added")
+
+    key: str
+    value: str
+    effect: str
+    time_added: Time | None
+
+
 def _validate_taints(taints: tuple[Taint, ...]) -> Causes:
     causes: Causes = []
     seen: set[tuple[str, str]] = set()
@@ -135,12 +147,9 @@ def _validate_taints(taints: tuple[Taint, ...]) -> Causes:
             causes.append(invalid(f"{path}.value", taint.value, ";".join(messages)))
         causes += one_of(taint.effect, TAINT_EFFECTS, f"{path}.effect")
         if (taint.key, taint.effect) in seen:
-            value = {
-                "Key": taint.key,
-                "Value": taint.value,
-                "Effect": taint.effect,
-                "TimeAdded": to_wire(taint.time_added),
-            }
+            value = _ShownTaint(
+                key=taint.key, value=taint.value, effect=taint.effect, time_added=taint.time_added
+            )
             detail = "taints must be unique by key and effect pair"
             causes.append(duplicate(path, value, detail))
         seen.add((taint.key, taint.effect))
