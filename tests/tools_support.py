@@ -61,7 +61,10 @@ PAGE = [
         "    readout=lambda n, mode: f'{n} by {mode}\\nsecond line',\n"
         ")",
     ),
-    code("c5", "Explorer(None, {'x': ['a', 'b']}, readout=lambda x: f'only text: {x}')"),
+    code(
+        "c5",
+        "Explorer(None, {'x': ['a', 'b']}, caption='Text.', readout=lambda x: f'only text: {x}')",
+    ),
     code(
         "c6", "with expect_error(ZeroDivisionError):\n    1 / 0\ntable([{'pod': 'web-1', 'n': 2}])"
     ),

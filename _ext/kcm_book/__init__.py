@@ -68,11 +68,23 @@ def add_static_files(app: Sphinx, config: Config) -> None:
     config.html_favicon = str(HERE / "static" / "icon.svg")
 
 
-def copy_plotly(app: Sphinx, exception: Exception | None) -> None:
-    """Put plotly's script, from the Python package, beside the page script that loads it."""
+FRONT_DOOR = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<link rel="icon" href="_static/icon.svg">
+<meta http-equiv="refresh" content="0; url={page}">
+<p><a href="{page}">{title}</a></p>
+"""
+
+
+def finish_site(app: Sphinx, exception: Exception | None) -> None:
+    """Add plotly's script, beside the page script that loads it, and a page that leads inside."""
     if exception is None and app.builder.format == "html":
         source = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
         copy_asset_file(str(source), str(Path(app.outdir) / "_static"))
+        page = FRONT_DOOR.format(title=app.config.html_title, page=f"{app.config.root_doc}.html")
+        (Path(app.outdir) / "index.html").write_text(page, encoding="utf-8")
 
 
 def drop_thebe(
@@ -101,5 +113,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for listener in (cache_by_package, show_version, add_static_files, repository.configure):
         app.connect("config-inited", listener)
     app.connect("html-page-context", drop_thebe, priority=900)
-    app.connect("build-finished", copy_plotly)
+    app.connect("build-finished", finish_site, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

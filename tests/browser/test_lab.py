@@ -1,0 +1,172 @@
+"""The notebooks in a real JupyterLab: every cell runs, and Explorers recompute in Python."""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from tests.tools_support import ROOT, code, write_notebook
+
+pytestmark = pytest.mark.book
+
+NOTEBOOKS = sorted(path.name for path in (ROOT / "book").glob("*.ipynb"))
+SMALL = [
+    code(
+        "a",
+        "import plotly.graph_objects as go\n"
+        "from kcm_lite.viz.explorer import Explorer\n"
+        "Explorer(\n"
+        "    lambda n, mode: go.Figure(go.Scatter(y=[n, 2 * n], mode=mode), {'title': f'n={n}'}),\n"
+        "    {'n': range(5), 'mode': ['lines', 'markers']},\n"
+        "    caption='It grows.',\n"
+        "    readout=lambda n, mode: f'readout {n} {mode}',\n"
+        ")",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A JupyterLab of its own, over a copy of the notebooks; yields its address up to a name."""
+    home = tmp_path_factory.mktemp("lab")
+    notebooks = home / "book"
+    notebooks.mkdir()
+    for name in NOTEBOOKS:
+        (notebooks / name).write_bytes((ROOT / "book" / name).read_bytes())
+    write_notebook(notebooks / "small.ipynb", SMALL)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(8)
+    settings = home / "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"windowingMode": "none"}')  # keep every cell in the page
+    environment = {**os.environ, "HOME": str(home), "JUPYTER_NO_CONFIG": "1"}
+    environment["JUPYTERLAB_SETTINGS_DIR"] = str(home / "settings")
+    environment.pop("KCM_STATIC_BOOK", None)
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+        *(f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"),
+        *(f"--ServerApp.root_dir={notebooks}", "--expose-app-in-browser"),
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.news_url=None",
+    ]
+    with (home / "log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            wait_for(f"http://127.0.0.1:{port}/api?token={token}", server, home / "log")
+            yield f"http://127.0.0.1:{port}/lab/tree/{{name}}?token={token}&reset"
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the server answers."""
+    for _ in range(300):
+        assert server.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise TimeoutError(log.read_text())
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(viewport={"width": 1400, "height": 1000}) as context:
+        context.set_default_timeout(60_000)
+        yield context.new_page()
+
+
+def run_all(page: Page, address: str) -> None:
+    """Open a notebook and run its cells; all of them must end without an error."""
+    page.goto(address)
+    page.locator(".jp-NotebookPanel").wait_for()
+    page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.sessionContext !== undefined")
+    page.evaluate("jupyterapp.shell.currentWidget.sessionContext.ready")
+    page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+    outcome = page.evaluate(
+        """() => {
+          const cells = [...jupyterapp.shell.currentWidget.content.model.cells];
+          const code = cells.filter((cell) => cell.type === "code");
+          return code.flatMap((cell) => {
+            const outputs = cell.sharedModel.outputs ?? [];
+            const errors = outputs.filter((output) => output.output_type === "error");
+            if (cell.executionCount === null && cell.sharedModel.source.trim())
+              errors.push({ ename: "NotRun", evalue: cell.id });
+            return errors.map((error) => `${error.ename}: ${error.evalue}`);
+          });
+        }"""
+    )
+    assert outcome == []
+
+
+def move_slider(page: Page, slider: Locator) -> None:
+    """One step to the right, or to the left from the end, by keyboard."""
+    handle = slider.locator(".noUi-handle")
+    handle.scroll_into_view_if_needed()
+    before = handle.get_attribute("aria-valuenow")
+    handle.focus()
+    handle.press("ArrowRight")
+    if handle.get_attribute("aria-valuenow") == before:
+        handle.press("ArrowLeft")
+    assert handle.get_attribute("aria-valuenow") != before
+
+
+def test_a_live_explorer_recomputes(lab: str, page: Page) -> None:
+    run_all(page, lab.format(name="small.ipynb"))
+    output = page.locator(".jp-OutputArea")
+    title = output.locator(".gtitle")
+    title.filter(has_text="n=0").wait_for()
+    path = "document.querySelector('.jp-OutputArea .scatterlayer .js-line').getAttribute('d')"
+    before = page.evaluate(path)
+    move_slider(page, output.locator(".widget-hslider"))
+    title.filter(has_text="n=1").wait_for()
+    page.wait_for_function(f"(before) => {path} !== before", arg=before)
+    output.get_by_text("readout 1 lines").wait_for()
+    output.locator("select").select_option("markers")
+    output.get_by_text("readout 1 markers").wait_for()
+    output.locator(".scatterlayer .point").first.wait_for()
+    output.get_by_text("It grows.").wait_for()
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_notebook_runs_and_its_explorers_recompute(lab: str, page: Page, name: str) -> None:
+    run_all(page, lab.format(name=name))
+    explorers = page.locator(".jp-OutputArea .widget-vbox")
+    assert explorers.count() == page.evaluate(WIDGETS)
+    for explorer in explorers.all():
+        explorer.scroll_into_view_if_needed()
+        before = explorer.evaluate(RESULT)
+        sliders, choices = explorer.locator(".widget-hslider"), explorer.locator("select")
+        assert sliders.count() + choices.count()
+        if sliders.count():
+            move_slider(page, sliders.first)
+        else:
+            choices.first.select_option(index=1)
+        page.wait_for_function(
+            f"([explorer, before]) => ({RESULT})(explorer) !== before",
+            arg=[explorer.element_handle(), before],
+        )
+
+
+WIDGETS = """
+[...jupyterapp.shell.currentWidget.content.model.cells]
+  .flatMap((cell) => cell.sharedModel.outputs ?? [])
+  .filter((output) => output.data?.["application/vnd.jupyter.widget-view+json"]).length
+"""
+RESULT = """
+(explorer) => [...explorer.querySelectorAll(".js-plotly-plot svg, .widget-html-content")]
+  .map((part) => part.innerHTML).join("|")
+"""

@@ -1,0 +1,48 @@
+"""The outputs do not depend on chance: run again with another hash seed, they are the same."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.tools_support import ROOT
+
+pytestmark = pytest.mark.book
+
+NOTEBOOKS = sorted(path.name for path in (ROOT / "book").glob("*.ipynb"))
+
+
+def outputs(notebook: Any) -> list[list[dict[str, Any]]]:
+    """What each code cell shows; streams of one cell joined, as the kernel cuts them at will."""
+    shown = []
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        parts: list[dict[str, Any]] = []
+        for output in cell.outputs:
+            keys = ("output_type", "name", "text", "data")
+            part = {key: output[key] for key in keys if key in output}
+            if parts and part.get("name") and parts[-1].get("name") == part["name"]:
+                parts[-1]["text"] += part["text"]
+            else:
+                parts.append(part)
+        shown.append(parts)
+    return shown
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of the notebooks
+def test_a_second_run_shows_the_same(site: Path, name: str) -> None:
+    built = nbformat.read(site.parent / "jupyter_execute/book" / name, as_version=4)
+    again = nbformat.read(ROOT / "book" / name, as_version=4)
+    client = NotebookClient(
+        again, timeout=300, kernel_name="python3", resources={"metadata": {"path": ROOT / "book"}}
+    )
+    seeds = {"PYTHONHASHSEED": "12345", "KCM_STATIC_BOOK": "1"}
+    client.execute(env={**os.environ, **seeds})
+    for cell, (first, second) in enumerate(zip(outputs(built), outputs(again), strict=True)):
+        assert json.dumps(first) == json.dumps(second), f"code cell {cell}"
