@@ -30,9 +30,7 @@ class Box:
 
     def __init__(self, *, seed: int = 0, **options: Any) -> None:
         self.clock, self.trace = VirtualClock(), Trace()
-        self.server = APIServer(
-            self.clock, trace=self.trace, rng=random.Random(seed), **options
-        )
+        self.server = APIServer(self.clock, trace=self.trace, rng=random.Random(seed), **options)
 
     def watch(self, kind: type[Object], **options: Any) -> list[WatchEvent]:
         """Return a list that grows with every event."""

@@ -14,7 +14,7 @@ from kcm_lite.api.request import WatchEvent
 from kcm_lite.api.selectors import parse_selector
 from tests.apiserver_support import Box, bind, config, pod, with_meta
 
-NAMES = st.sampled_from(["a", "b", "c"])
+NAMES = st.sampled_from(["a", "b"])
 FINALIZERS = st.sampled_from([(), ("x.io/a",), ("x.io/a", "x.io/b")])
 LABELS = st.sampled_from([{}, {"app": "web"}, {"app": "db"}])
 GRACE = st.sampled_from([None, 0, 1, 10, 60])
@@ -41,6 +41,8 @@ class Run:
         self.start = self.box.server.list(Pod).resource_version
         self.events: list[WatchEvent] = self.box.watch(Pod, resource_version=self.start)
         self.first: dict[str, Pod] = {}
+        self.do("create", "a", {"app": "web"}, ("x.io/a",))
+        self.do("bind", "a")
         for step in steps:
             try:
                 self.do(*step)
@@ -90,7 +92,7 @@ def follow(events: list[WatchEvent], state: dict[str, Object] | None = None) -> 
 
 
 @given(HISTORY)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_versions_strictly_grow_and_every_event_has_its_own(steps: list[Any]) -> None:
     run = Run(steps)
     versions = [int(e.resource_version) for e in run.events]
@@ -100,7 +102,7 @@ def test_versions_strictly_grow_and_every_event_has_its_own(steps: list[Any]) ->
 
 
 @given(HISTORY, st.integers(min_value=0))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_from_any_version_a_watcher_ends_with_the_servers_state(
     steps: list[Any], begin: int
 ) -> None:
@@ -115,7 +117,7 @@ def test_from_any_version_a_watcher_ends_with_the_servers_state(
 
 
 @given(HISTORY)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_selective_watcher_ends_with_what_it_selects(steps: list[Any]) -> None:
     run = Run(steps)
     web = parse_selector("app=web")
@@ -126,7 +128,7 @@ def test_a_selective_watcher_ends_with_what_it_selects(steps: list[Any]) -> None
 
 
 @given(HISTORY)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_no_mark_is_taken_back_and_nothing_skips_its_finalizers(steps: list[Any]) -> None:
     last: dict[str, Pod] = {}
     for event in Run(steps).events:
@@ -147,28 +149,25 @@ def test_no_mark_is_taken_back_and_nothing_skips_its_finalizers(steps: list[Any]
         last[uid] = obj
 
 
-@given(HISTORY, FINALIZERS)
-@settings(max_examples=100, deadline=None)
-def test_what_has_finalizers_goes_only_by_an_update_that_empties_them(
-    steps: list[Any], finalizers: tuple[str, ...]
-) -> None:
-    """Watch what is stored when a delete, not an update, removes an object."""
+@given(HISTORY)
+@settings(max_examples=80, deadline=None)
+def test_a_delete_removes_nothing_that_has_finalizers_of_others(steps: list[Any]) -> None:
     run = Run([])
-    gone: list[WatchEvent] = []
-    run.box.server.subscribe(Pod, lambda e: gone.append(e) if e.type == "DELETED" else None)
+    table = run.box.server.store.tables[Pod]
     for step in steps:
-        del gone[:]
+        before = dict(table.objects)
         try:
             run.do(*step)
         except StatusError:
             continue
-        if gone and step[0] == "delete":
-            assert gone[0].object.metadata.finalizers == ()
-        assert not gone or step[0] in ("delete", "finalizers", "stale")
+        for key in before.keys() - table.objects.keys():
+            kept = [f for f in before[key].metadata.finalizers if f.startswith("x.io/")]
+            assert step[0] != "delete" or not kept
+            assert step[0] in ("delete", "finalizers", "stale")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_no_update_is_lost(acts: list[tuple[int, int]]) -> None:
     """Four writers read and write in any order; each accepted write adds one to what it read."""
     box = Box()
@@ -189,13 +188,13 @@ def test_no_update_is_lost(acts: list[tuple[int, int]]) -> None:
 
 
 @given(HISTORY)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_same_history_gives_the_same_events(steps: list[Any]) -> None:
     assert Run(steps).events == Run(steps).events
 
 
 @given(HISTORY)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_write_that_is_refused_changes_nothing(steps: list[Any]) -> None:
     run = Run([])
     for step in steps:

@@ -370,9 +370,7 @@ def test_a_pods_condition_is_patched_strategically() -> None:
     server.create(pod())
     bind(server, "a")
     body = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    done = server.patch(
-        Pod, "default", "a", body, patch_type="strategic", subresource="status"
-    )
+    done = server.patch(Pod, "default", "a", body, patch_type="strategic", subresource="status")
     assert [c.type for c in done.status.conditions] == ["PodScheduled", "Ready"]
 
 

@@ -188,7 +188,10 @@ def test_selectors_and_streamed_lists_go_through() -> None:
             client="me",
         )
         batch = await watch.next()
-        assert [(e.type, e.object.metadata.name) for e in batch] == [("ADDED", "a"), ("BOOKMARK", "")]
+        assert [(e.type, e.object.metadata.name) for e in batch] == [
+            ("ADDED", "a"),
+            ("BOOKMARK", ""),
+        ]
 
     wire.clock.run(main())
 

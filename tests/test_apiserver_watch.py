@@ -71,7 +71,9 @@ def test_a_streamed_list_ends_with_a_bookmark() -> None:
     end = events[1]
     assert end.object.metadata.annotations == {INITIAL_EVENTS_END: "true"}
     assert isinstance(end.object, ConfigMap)
-    assert end.resource_version == end.object.metadata.resource_version == events[0].resource_version
+    assert (
+        end.resource_version == end.object.metadata.resource_version == events[0].resource_version
+    )
 
 
 def test_a_streamed_list_shows_only_what_is_selected() -> None:
@@ -150,9 +152,9 @@ def test_history_is_kept_for_each_kind() -> None:
 def test_a_version_that_is_none(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         Box().watch(ConfigMap, resource_version=text)
-    assert caught.value.message.endswith(f'strconv.ParseUint: parsing "{text}": invalid syntax') or (
-        not text.isascii()
-    )
+    assert caught.value.message.endswith(
+        f'strconv.ParseUint: parsing "{text}": invalid syntax'
+    ) or (not text.isascii())
 
 
 def test_a_version_in_the_future_waits() -> None:
@@ -220,9 +222,7 @@ def test_selectors_apply_to_replays() -> None:
     start = box.server.list(Pod).resource_version
     box.server.create(pod("a"))
     running = box.server.get(Pod, "default", "a")
-    box.server.update(
-        replace(running, status=PodStatus(phase="Running")), subresource="status"
-    )
+    box.server.update(replace(running, status=PodStatus(phase="Running")), subresource="status")
     pending = parse_field_selector("status.phase=Pending")
     events = box.watch(Pod, resource_version=start, field_selector=pending)
     assert kinds(events) == ["ADDED", "DELETED"]
