@@ -235,7 +235,7 @@ def test_a_field_that_cannot_be_selected_by() -> None:
         lambda: box.server.list(Pod, field_selector=wrong),
         lambda: box.watch(Pod, field_selector=wrong),
     ):
-        with pytest.raises(BadRequest, match="field label not supported: spec.replicas"):
+        with pytest.raises(BadRequest, match=r"field label not supported: spec\.replicas"):
             ask()
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kcm_lite.api.errors import BadRequest, Invalid
-from kcm_lite.api.meta import Object
+from kcm_lite.api.meta import Object, OpenStruct, Struct, replace
 from kcm_lite.api.request import Request
-from kcm_lite.api.serial import decode, encode
+from kcm_lite.api.serial import DecodeError, convert, decode, encode, to_wire
 from kcm_lite.apiserver.registry import Registry, find, write
 from kcm_lite.apiserver.store import Table
 
@@ -244,13 +244,6 @@ def cut(document: Any, path: Sequence[str]) -> Any:
 
 
 # %% book/04b_admission_and_the_wire.ipynb#a8258525
-PATCHES: dict[str, Callable[[Any, Any], Any]] = {
-    "merge": merge_patch,
-    "strategic": strategic_merge,
-    "json": json_patch,
-}
-
-
 def patch(reg: Registry, table: Table, request: Request) -> Object:
     """Change parts of an object, or of its status.
 
@@ -263,6 +256,35 @@ def patch(reg: Registry, table: Table, request: Request) -> Object:
     return write(reg, table, request, old, patched(old, request.patch_type, request.body))
 
 
+def patched(old: Object, patch_type: str, body: Any) -> Any:
+    """Return the object that a patch makes of ``old``."""
+    if patch_type not in PATCHES:
+        raise BadRequest(f"unknown patch type: {patch_type!r}")
+    if not well_formed(patch_type, body):
+        raise BadRequest(f"cannot read a {patch_type} patch from {type(body).__name__}")
+    apply = PATCHES[patch_type]
+    if patch_type != "json" and all(
+        isinstance(change, Mapping) and isinstance(getattr(old, key, None), Struct | OpenStruct)
+        for key, change in body.items()
+    ):
+        return replace(old, **{key: part(old, key, apply, body[key]) for key in body})
+    try:
+        return decode(apply(encode(old), body, ""), type(old))
+    except JSONPatchError as error:
+        message = "the server rejected our request due to an error in our request"
+        raise Invalid(message) from error
+
+
+def part(old: Object, key: str, apply: Apply, change: Mapping[str, Any]) -> Any:
+    """Return one part of an object (metadata, spec, status) changed; the same one if equal."""
+    was = getattr(old, key)
+    try:
+        new = convert(apply(to_wire(was), change, key), type(was))
+    except DecodeError as error:
+        raise error.inside(key) from None
+    return was if new == was else new
+
+
 def well_formed(patch_type: str, body: Any) -> bool:
     """Whether a patch is a list of operations (json) or a map (the others)."""
     if patch_type != "json":
@@ -270,15 +292,10 @@ def well_formed(patch_type: str, body: Any) -> bool:
     return isinstance(body, list | tuple) and all(isinstance(step, Mapping) for step in body)
 
 
-def patched(old: Any, patch_type: str, body: Any) -> Any:
-    """Return the object that a patch makes of ``old``."""
-    apply = PATCHES.get(patch_type)
-    if apply is None:
-        raise BadRequest(f"unknown patch type: {patch_type!r}")
-    if not well_formed(patch_type, body):
-        raise BadRequest(f"cannot read a {patch_type} patch from {type(body).__name__}")
-    try:
-        return decode(apply(encode(old), body), type(old))
-    except JSONPatchError as error:
-        message = "the server rejected our request due to an error in our request"
-        raise Invalid(message) from error
+Apply = Callable[[Any, Any, str], Any]
+PATCHES: dict[str, Apply] = {
+    "merge": lambda target, change, at: merge_patch(target, change),
+    "strategic": strategic_merge,
+    "json": lambda target, change, at: json_patch(target, change),
+}
+"""How each type of patch changes a target, which is found at a field."""
