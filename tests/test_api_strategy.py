@@ -193,6 +193,12 @@ def test_a_new_namespace_is_active_and_held_by_a_finalizer() -> None:
     assert namespace.metadata.labels == {"kubernetes.io/metadata.name": "x"}
 
 
+def test_an_update_of_a_namespace_keeps_its_finalizers() -> None:
+    old = created(obj("Namespace", metadata={"namespace": ""}))
+    freed = replace(old, spec=replace(old.spec, finalizers=()))
+    assert updated(freed, old).spec.finalizers == ("kubernetes",)
+
+
 def test_a_node_comes_with_its_status() -> None:
     node = created(obj("Node", metadata={"namespace": ""}, status={"capacity": {"cpu": 2}}))
     assert node.status.capacity == node.status.allocatable == {"cpu": "2"}
