@@ -83,6 +83,13 @@ def test_pods_of_one_template_share_their_spec() -> None:
     assert template.spec.enable_service_links is None
 
 
+def test_a_negative_grace_period_counts_as_one_second_in_a_pod_but_stays_in_a_template() -> None:
+    impatient = {**POD, "terminationGracePeriodSeconds": -1}
+    rs = created(replica_set(template={**TEMPLATE, "spec": impatient}))
+    assert rs.spec.template.spec.termination_grace_period_seconds == -1
+    assert created(obj("Pod", spec=impatient)).spec.termination_grace_period_seconds == 1
+
+
 def _two_names() -> list[Any]:
     return [pod().metadata, obj("Pod", name="y").metadata]
 

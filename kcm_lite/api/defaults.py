@@ -71,8 +71,6 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
         changes["security_context"] = {}
     if spec.termination_grace_period_seconds is None:
         changes["termination_grace_period_seconds"] = 30
-    elif spec.termination_grace_period_seconds < 0:
-        changes["termination_grace_period_seconds"] = 1
     if not spec.scheduler_name:
         changes["scheduler_name"] = "default-scheduler"
     account = spec.service_account_name or spec.service_account
@@ -99,6 +97,8 @@ def default_spec_of_pod(spec: PodSpec) -> PodSpec:
     changes: dict[str, Any] = {}
     if spec.enable_service_links is None:
         changes["enable_service_links"] = True
+    if (spec.termination_grace_period_seconds or 0) < 0:
+        changes["termination_grace_period_seconds"] = 1
     for name in ("containers", "init_containers"):
         old: tuple[Container, ...] = getattr(spec, name)
         new = tuple(_default_container_of_pod(c, spec.host_network) for c in old)
