@@ -8,6 +8,7 @@ See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,17 +21,10 @@ from kcm_lite.api.selectors import Selector, SelectorError
 from kcm_lite.client.cache import CONTROLLER_UID_INDEX, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
-from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.informer import Cache, SharedInformer, SharedInformerFactory
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
-from kcm_lite.controllers.replicaset_handlers import (
-    add_pod,
-    add_rs,
-    delete_pod,
-    delete_rs,
-    update_pod,
-    update_rs,
-)
+from kcm_lite.controllers import replicaset_handlers as handlers
 from kcm_lite.controllers.replicaset_manage import manage_replicas
 from kcm_lite.controllers.replicaset_status import (
     calculate_status,
@@ -65,7 +59,7 @@ from kcm_lite.reconcile.worker import start_workers
 from kcm_lite.trace import Trace
 
 
-# %% book/07_replicaset.ipynb#43be4510
+# %% book/07_replicaset.ipynb#432dfe47
 async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
     """Bring one set's pods to the wanted number, then its status to what was seen.
 
@@ -79,21 +73,22 @@ async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
         rsc.consistency.clear(key)
         rsc.expectations.delete_expectations(key)
         return
-    needs_sync = rsc.expectations.satisfied_expectations(key)
+    may_act = rsc.expectations.satisfied_expectations(key)
     try:
         selector = rsc.kind.selector(rs)
     except SelectorError:
         return  # a retry would not help
     found = find_pods(rsc, rs, selector) or await claim_pods(rsc, rs, selector)
     error = None
-    if not needs_sync:
+    if not may_act:
         _record_wait(rsc, key)
     elif rs.metadata.deletion_timestamp is None:
         error = await manage_replicas(rsc, rs, found)
     now = rsc.clock.now()
-    updated = await update_replica_set_status(rsc, rs, calculate_status(rsc, rs, found, error, now))
-    resource = resource_of(rs).group_resource
-    rsc.consistency.wrote_at(key, rs.metadata.uid, resource, updated.metadata.resource_version)
+    status = calculate_status(rsc, rs, found, error, now)
+    updated = await update_replica_set_status(rsc, rs, status)
+    version, resource = updated.metadata.resource_version, resource_of(rs).group_resource
+    rsc.consistency.wrote_at(key, rs.metadata.uid, resource, version)
     if error is not None:
         raise error
     plan_availability_check(rsc, updated, found, now)
@@ -104,6 +99,47 @@ def _record_wait(rsc: ReplicaSetController[W], key: str) -> None:
     if counts is not None:
         text = f"still to be seen: {counts.add} creations, {counts.dele} deletions"
         decide(rsc, key, "wait", key, text)
+
+
+# %% book/07_replicaset.ipynb#6923024b
+def find_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) -> Found | None:
+    """Return the set's pods from the tally; None if some must be adopted or released first."""
+    meta, matches = rs.metadata, dict[frozenset[tuple[str, str]], bool]()
+
+    def selected(state: PodState) -> bool:
+        if state.labels not in matches:
+            matches[state.labels] = selector.matches(dict(state.labels))
+        return matches[state.labels]
+
+    mine = rsc.tally.of(meta.namespace, new_controller_ref(rs))
+    orphans = rsc.tally.of(meta.namespace, None)
+    if any(state.phase == ACTIVE and not selected(state) for state in mine):
+        return None
+    if any(state.phase == ACTIVE and selected(state) for state in orphans):
+        return None
+    counted = {s: n for s, n in mine.items() if s.phase != ENDED and selected(s)}
+    return Found(counted)
+
+
+async def claim_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) -> Found:
+    """Look at every pod: adopt orphans, release strangers, return what is the set's now."""
+    every = filter_pods_by_owner(rsc.pods.indexer, rs, orphans=True)
+    key = object_key(rs)
+
+    async def patch(pod: Pod, body: dict[str, Any]) -> None:
+        await rsc.pod_control.patch_pod(pod.metadata.namespace, pod.metadata.name, body)
+        what = "adopt" if controller_of(pod) is None else "release"
+        why = "matches" if what == "adopt" else "no longer matches"
+        decide(rsc, key, what, object_key(pod), f"{why} the selector {selector}")
+
+    async def can_adopt() -> None:
+        await recheck_deletion_timestamp(rsc, rs)
+
+    manager = ControllerRefManager(rs, selector, can_adopt, patch)
+    active: list[Pod] = await claim_objects(manager, filter_active_pods(every))
+    terminating: list[Pod] = filter_claimed_pods(rs, selector, filter_terminating_pods(every))
+    states: Counter[PodState] = Counter(state_of(pod) for pod in [*active, *terminating])
+    return Found(states, active)
 
 
 # %% book/07_replicaset.ipynb#56ff6411
@@ -128,49 +164,42 @@ async def recheck_deletion_timestamp(rsc: ReplicaSetController[W], rs: W) -> Non
         raise RuntimeError(f"{key} has just been deleted at {when:%Y-%m-%d %H:%M:%S} +0000 UTC")
 
 
-# %% book/07_replicaset.ipynb#6923024b
-def find_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) -> Found | None:
-    """Return the set's pods from the tally; None if some must be adopted or released first."""
-    meta, matches = rs.metadata, dict[frozenset[tuple[str, str]], bool]()
+# %% book/07_replicaset.ipynb#e4056436
+def caches_of(sets: Cache[W], pods: Cache[Pod]) -> dict[str, Callable[[], str]]:
+    """Return for each kind that the controller writes how far its cache has read."""
+    return {
+        "pods": lambda: pods.last_resource_version,
+        resource_of(sets.kind).group_resource: lambda: sets.last_resource_version,
+    }
 
-    def selected(state: PodState) -> bool:
-        if state.labels not in matches:
-            matches[state.labels] = selector.matches(dict(state.labels))
-        return matches[state.labels]
 
-    mine = rsc.tally.of(meta.namespace, new_controller_ref(rs))
-    orphans = rsc.tally.of(meta.namespace, None)
-    if any(state.phase == ACTIVE and not selected(state) for state in mine):
-        return None
-    if any(state.phase == ACTIVE and selected(state) for state in orphans):
-        return None
-    return Found(
-        {state: n for state, n in mine.items() if state.phase != ENDED and selected(state)}
+def note_write(consistency: ConsistencyStore, pod: Pod, ref: OwnerReference | None) -> None:
+    """Remember a pod's write for the set that the pod belongs to."""
+    if ref is not None:
+        meta = pod.metadata
+        owner = f"{meta.namespace}/{ref.name}"
+        consistency.wrote_at(owner, ref.uid, "pods", meta.resource_version)
+
+
+def subscribe(
+    rsc: ReplicaSetController[W], sets: SharedInformer[W], pods: SharedInformer[Pod]
+) -> None:
+    """Have the caches indexed as the controller reads them, and the handlers called."""
+    sets.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
+    pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
+    sets.add_event_handler(
+        partial(handlers.add_rs, rsc),
+        partial(handlers.update_rs, rsc),
+        partial(handlers.delete_rs, rsc),
+    )
+    pods.add_event_handler(
+        partial(handlers.add_pod, rsc),
+        partial(handlers.update_pod, rsc),
+        partial(handlers.delete_pod, rsc),
     )
 
 
-async def claim_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) -> Found:
-    """Look at every pod: adopt orphans, release strangers, return what is the set's now."""
-    every = filter_pods_by_owner(rsc.pods.indexer, rs, orphans=True)
-    key = object_key(rs)
-
-    async def patch(pod: Pod, body: dict[str, Any]) -> None:
-        await rsc.pod_control.patch_pod(pod.metadata.namespace, pod.metadata.name, body)
-        what = "adopt" if controller_of(pod) is None else "release"
-        why = "matches" if what == "adopt" else "no longer matches"
-        decide(rsc, key, what, object_key(pod), f"{why} the selector {selector}")
-
-    async def can_adopt() -> None:
-        await recheck_deletion_timestamp(rsc, rs)
-
-    manager = ControllerRefManager(rs, selector, can_adopt, patch)
-    active: list[Pod] = await claim_objects(manager, filter_active_pods(every))
-    terminating: list[Pod] = filter_claimed_pods(rs, selector, filter_terminating_pods(every))
-    states: Counter[PodState] = Counter(state_of(pod) for pod in [*active, *terminating])
-    return Found(states, active)
-
-
-# %% book/07_replicaset.ipynb#e4056436
+# %% book/07_replicaset.ipynb#74f6fbe4
 def new_base_controller(
     kind: WorkloadKind[W],
     client: Client,
@@ -183,24 +212,13 @@ def new_base_controller(
 ) -> ReplicaSetController[W]:
     """Build a controller for ``kind`` and subscribe it to sets and pods; nothing runs yet."""
     sets, pods = informers.informer(kind.type), informers.informer(Pod)
-    resource = resource_of(kind.type).group_resource
     guarded = kind.consistency and gates.stale_controller_consistency
-    consistency = ConsistencyStore(
-        {"pods": lambda: pods.last_resource_version, resource: lambda: sets.last_resource_version}
-        if guarded
-        else {}
-    )
-
-    def on_write(pod: Pod, ref: OwnerReference | None) -> None:
-        if ref is not None:
-            meta = pod.metadata
-            owner = f"{meta.namespace}/{ref.name}"
-            consistency.wrote_at(owner, ref.uid, "pods", meta.resource_version)
-
+    consistency = ConsistencyStore(caches_of(sets, pods) if guarded else {})
+    recorder = EventRecorder(client, clock, kind.agent)
     rsc = ReplicaSetController(
         kind=kind,
         client=client,
-        pod_control=RealPodControl(client, EventRecorder(client, clock, kind.agent), on_write),
+        pod_control=RealPodControl(client, recorder, partial(note_write, consistency)),
         sets=sets,
         pods=pods,
         tally=keep_tally(pods, kind.type.KIND),
@@ -212,12 +230,7 @@ def new_base_controller(
         gates=gates,
         trace=trace,
     )
-    sets.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
-    pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
-    sets.add_event_handler(partial(add_rs, rsc), partial(update_rs, rsc), partial(delete_rs, rsc))
-    pods.add_event_handler(
-        partial(add_pod, rsc), partial(update_pod, rsc), partial(delete_pod, rsc)
-    )
+    subscribe(rsc, sets, pods)
     return rsc
 
 

@@ -15,7 +15,7 @@ from kcm_lite.controllers.replicaset_types import ReplicaSetController, W
 from kcm_lite.reconcile.podutil import is_pod_ready
 
 
-# %% book/07_replicaset.ipynb#bf2df45e
+# %% book/07_replicaset.ipynb#e44bfa8e
 def add_rs(rsc: ReplicaSetController[W], rs: W, initial: bool = False) -> None:
     """A set is new: sync it."""
     rsc.queue.add(object_key(rs))

@@ -29,7 +29,7 @@ from kcm_lite.reconcile.podutil import filter_active_pods, filter_pods_by_owner
 from kcm_lite.reconcile.slowstart import SLOW_START_INITIAL_BATCH_SIZE, slow_start_batch
 
 
-# %% book/07_replicaset.ipynb#b024ad61
+# %% book/07_replicaset.ipynb#d31eb2d6
 async def manage_replicas(rsc: ReplicaSetController[W], rs: W, found: Found) -> Exception | None:
     """Create what is missing or delete what is too much; return the first error."""
     diff = found.count(ACTIVE) - (rs.spec.replicas or 0)
@@ -47,6 +47,7 @@ async def manage_replicas(rsc: ReplicaSetController[W], rs: W, found: Found) -> 
     return await delete_surplus(rsc, rs, active, min(diff, rsc.burst_replicas))
 
 
+# %% book/07_replicaset.ipynb#29698f66
 async def create_missing(rsc: ReplicaSetController[W], rs: W, count: int) -> Exception | None:
     """Create ``count`` pods by slow start; expect no more than were created."""
     key, ref = object_key(rs), new_controller_ref(rs)

@@ -25,7 +25,7 @@ from kcm_lite.controllers.replicaset_types import (
 from kcm_lite.reconcile.podtally import ACTIVE, TERMINATING, PodState
 from kcm_lite.reconcile.podutil import find_min_next_availability_check
 
-# %% book/07_replicaset.ipynb#5176d0e6
+# %% book/07_replicaset.ipynb#ee2e8d57
 REPLICA_FAILURE = "ReplicaFailure"
 """The condition that tells why pods could not be created or deleted."""
 

@@ -24,14 +24,8 @@ from kcm_lite.reconcile.podcontrol import PodControl
 from kcm_lite.reconcile.podtally import PodState, PodTally
 from kcm_lite.trace import Decision, Trace
 
-# %% book/07_replicaset.ipynb#3819d5ba
-BURST_REPLICAS = 500
-"""How many pods one sync creates or deletes at most."""
 
-Workload = ReplicaSet | ReplicationController
-W = TypeVar("W", ReplicaSet, ReplicationController)
-
-
+# %% book/07_replicaset.ipynb#82411b8d
 @dataclass(frozen=True, slots=True)
 class ReplicaSetGates:
     """What changed over the releases; by default as in v1.36.
@@ -56,19 +50,19 @@ class ReplicaSetGates:
     sidecar_restarts: bool = True
 
 
-TODAY = ReplicaSetGates()
-"""The controller as v1.36 has it."""
-
+TODAY = ReplicaSetGates()  # as v1.36 has it
 RELEASE_1_22 = ReplicaSetGates(
     terminating_replicas=False,
     stale_controller_consistency=False,
     next_availability_check=False,
     sidecar_restarts=False,
 )
-"""The controller as v1.22 had it."""
-
 
 # %% book/07_replicaset.ipynb#16c110da
+Workload = ReplicaSet | ReplicationController
+W = TypeVar("W", ReplicaSet, ReplicationController)
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadKind(Generic[W]):
     """What differs between the two kinds that this controller serves.
@@ -99,8 +93,10 @@ REPLICA_SET = WorkloadKind(
     consistency=True,
 )
 
-
 # %% book/07_replicaset.ipynb#8c58037f
+BURST_REPLICAS = 500
+
+
 @dataclass(slots=True, eq=False)
 class ReplicaSetController(Generic[W]):
     """The fields of the controller; its functions take it first.
@@ -133,6 +129,7 @@ class ReplicaSetController(Generic[W]):
     trace: Trace | None = None
 
 
+# %% book/07_replicaset.ipynb#bdd1769a
 @dataclass(frozen=True, slots=True)
 class Found:
     """The pods of a set, as one sync sees them.

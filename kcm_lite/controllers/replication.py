@@ -35,6 +35,7 @@ REPLICATION_CONTROLLER = WorkloadKind(
 )
 
 
+# %% book/07_replicaset.ipynb#5e343009
 def new_replication_manager(
     client: Client,
     informers: SharedInformerFactory,

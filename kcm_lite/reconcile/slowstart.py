@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-# %% book/07_replicaset.ipynb#96b3b769
+# %% book/07_replicaset.ipynb#edf2d2f6
 SLOW_START_INITIAL_BATCH_SIZE = 1
 
 
