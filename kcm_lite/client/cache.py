@@ -1,22 +1,34 @@
-"""What a controller knows: objects by key and by index, read without asking the server."""
+"""What a controller knows: objects by key and by index, read without asking the server.
+
+>>> from kcm_lite.api.core import Pod
+>>> from kcm_lite.api.meta import ObjectMeta
+>>> indexer: Indexer[Pod] = Indexer({NAMESPACE_INDEX: index_by_namespace})
+>>> indexer.add(Pod(metadata=ObjectMeta(namespace="default", name="web-0")))
+>>> [pod.metadata.name for pod in indexer.by_index(NAMESPACE_INDEX, "default")]
+['web-0']
+
+See: chapter *Informers*; client-go ``tools/cache``.
+"""
 
 # Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from kcm_lite.api.errors import NotFound
 from kcm_lite.api.meta import Object, controller_of, object_key
 from kcm_lite.api.scheme import resource_of
+from kcm_lite.api.selectors import Selector
 
-# %% book/05_informers.ipynb#1eccf12c
+# %% book/05_informers.ipynb#80b33d7b
 T = TypeVar("T", bound=Object)
 
 
+# %% book/05_informers.ipynb#b665c09a
 class Tombstone(msgspec.Struct, Generic[T], frozen=True):
     """A deletion that nobody saw: found out later, by comparing (``DeletedFinalStateUnknown``).
 
@@ -39,26 +51,7 @@ def last_state(obj: T | Tombstone[T]) -> T:
     return obj.obj if isinstance(obj, Tombstone) else obj
 
 
-# %% book/05_informers.ipynb#3b3f69bd
-IndexFunc = Callable[[Any], tuple[str, ...]]
-"""Gives the values under which an object is to be found; none is fine."""
-
-NAMESPACE_INDEX = "namespace"
-CONTROLLER_UID_INDEX = "controllerUID"
-
-
-def index_by_namespace(obj: Object) -> tuple[str, ...]:
-    """Index under the namespace."""
-    return (obj.metadata.namespace,)
-
-
-def index_by_controller_uid(obj: Object) -> tuple[str, ...]:
-    """Index under the UID of the controller; an orphan is not in this index."""
-    ref = controller_of(obj)
-    return () if ref is None else (ref.uid,)
-
-
-# %% book/05_informers.ipynb#df9cbf1b
+# %% book/05_informers.ipynb#1f3d7698
 Objects = list[T]
 """A list of objects; in classes that have a method ``list``, the type needs another name."""
 
@@ -67,6 +60,7 @@ class Store(Generic[T]):
     """Objects by key.
 
     Attributes:
+        items: The objects. Read only.
         resource_version: The version of the server's state that this is a copy of.
     """
 
@@ -91,6 +85,25 @@ class Store(Generic[T]):
         return [*self.items.values()]
 
 
+# %% book/05_informers.ipynb#3b3f69bd
+IndexFunc = Callable[[Any], tuple[str, ...]]
+"""Gives the values under which an object is to be found; none is fine."""
+
+NAMESPACE_INDEX = "namespace"
+CONTROLLER_UID_INDEX = "controllerUID"
+
+
+def index_by_namespace(obj: Object) -> tuple[str, ...]:
+    """Index under the namespace."""
+    return (obj.metadata.namespace,)
+
+
+def index_by_controller_uid(obj: Object) -> tuple[str, ...]:
+    """Index under the UID of the controller; an orphan is not in this index."""
+    ref = controller_of(obj)
+    return () if ref is None else (ref.uid,)
+
+
 # %% book/05_informers.ipynb#890cce4c
 class Index(Generic[T]):
     """Objects grouped by what a function says of them.
@@ -105,15 +118,16 @@ class Index(Generic[T]):
 
     __slots__ = ("function", "groups", "values")
 
-    def __init__(self, function: IndexFunc) -> None:
+    def __init__(self, function: IndexFunc, items: Mapping[str, T]) -> None:
         self.function = function
         self.groups: dict[str, dict[str, T]] = {}
         self.values: dict[str, tuple[str, ...]] = {}
+        for key, obj in items.items():
+            self.put(key, obj)
 
     def put(self, key: str, obj: T) -> None:
         """Let ``obj`` take the place of what has this key: in the same groups, as a rule."""
-        values = self.function(obj)
-        groups = self.groups
+        values, groups = self.function(obj), self.groups
         if self.values.get(key) != values:
             self.remove(key)
             self.values[key] = values
@@ -157,27 +171,21 @@ class IndexedStore(Store[T]):
                 index.remove(key)
         return old
 
-    def reset(self, items: Iterable[T], resource_version: str) -> None:
-        """Hold exactly ``items`` from now on."""
-        self.items = {object_key(obj): obj for obj in items}
-        self.resource_version = resource_version
-        self.indices = {name: self.build(old.function) for name, old in self.indices.items()}
+    def by_index(self, name: str, value: str) -> Objects[T]:
+        """Return the objects that the index ``name`` has under ``value``.
 
-    def build(self, function: IndexFunc) -> Index[T]:
-        """Return a new index over what is here."""
-        index: Index[T] = Index(function)
-        for key, obj in self.items.items():
-            index.put(key, obj)
-        return index
+        Raises:
+            KeyError: There is no such index.
+        """
+        if name not in self.indices:
+            raise KeyError(f"Index with name {name} does not exist")
+        group = self.indices[name].groups.get(value)
+        return [*group.values()] if group else []
 
 
 # %% book/05_informers.ipynb#0e23f521
 class Indexer(IndexedStore[T]):
-    """What an informer fills and a controller reads (``cache.Indexer``).
-
-    Args:
-        indexers: The first indexes, by name.
-    """
+    """What an informer fills and a controller reads (``cache.Indexer``)."""
 
     __slots__ = ()
 
@@ -193,20 +201,9 @@ class Indexer(IndexedStore[T]):
             ValueError: Another function has this name.
         """
         if name not in self.indices:
-            self.indices[name] = self.build(function)
+            self.indices[name] = Index(function, self.items)
         elif self.indices[name].function is not function:
             raise ValueError(f"indexer conflict: {name}")
-
-    def by_index(self, name: str, value: str) -> Objects[T]:
-        """Return the objects that the index ``name`` has under ``value``.
-
-        Raises:
-            KeyError: There is no such index.
-        """
-        if name not in self.indices:
-            raise KeyError(f"Index with name {name} does not exist")
-        group = self.indices[name].groups.get(value)
-        return [*group.values()] if group else []
 
     def add(self, obj: T) -> None:
         """Store an object, be it new or changed."""
@@ -220,17 +217,13 @@ class Indexer(IndexedStore[T]):
 
     def replace(self, items: Iterable[T], resource_version: str = "") -> None:
         """Hold exactly ``items`` from now on."""
-        self.reset(items, resource_version)
+        self.items = {object_key(obj): obj for obj in items}
+        self.resource_version = resource_version
+        for name, old in self.indices.items():
+            self.indices[name] = Index(old.function, self.items)
 
 
 # %% book/05_informers.ipynb#9770b8c6
-class Selector(Protocol):
-    """What a lister needs of a label selector."""
-
-    def matches(self, labels: Mapping[str, str], /) -> bool:
-        """Whether these labels are meant."""
-
-
 class Lister(Generic[T]):
     """The only way in which a controller reads: from the cache, never from the server.
 

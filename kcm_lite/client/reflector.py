@@ -1,4 +1,7 @@
-"""List, then watch from there, for ever: keeps a store equal to what the server has."""
+"""List, then watch from there, for ever: keeps a store equal to what the server has.
+
+See: chapter *Informers*; client-go ``tools/cache/reflector.go``.
+"""
 
 # Generated from the notebooks by tangle.py; edit them instead.
 
@@ -19,57 +22,35 @@ from kcm_lite.trace import Note, Trace
 T = TypeVar("T", bound=Object)
 T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
+# %% book/05_informers.ipynb#766e37e9
+INITIAL_DELAY, MAXIMUM_DELAY = 0.8, 30.0
+RESET_SECONDS = 120.0
 
-# %% book/05_informers.ipynb#e3d7e8c4
+
 class Backoff:
-    """Delays that double, each stretched by chance so that clients do not come back together.
+    """Delays that double from 0.8 s to 30 s, and begin again two minutes after they began.
+
+    Each is stretched by up to its own length, so that clients do not come back in step.
 
     Args:
-        clock: Tells when to begin again with ``initial``.
+        clock: Tells when to begin again.
         rng: Source of the stretch.
-        initial: Seconds of the first delay, before the stretch.
-        maximum: Seconds that no delay exceeds, before the stretch.
-        factor: From one delay to the next.
-        jitter: Largest stretch, as a share of the delay.
-        reset: Seconds after which the delays begin again with ``initial``.
     """
 
-    __slots__ = (
-        "_began",
-        "_clock",
-        "_factor",
-        "_initial",
-        "_jitter",
-        "_maximum",
-        "_next",
-        "_reset",
-        "_rng",
-    )
+    __slots__ = ("_began", "_clock", "_next", "_rng")
 
-    def __init__(
-        self,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        initial: float = 0.8,
-        maximum: float = 30.0,
-        factor: float = 2.0,
-        jitter: float = 1.0,
-        reset: float = 120.0,
-    ) -> None:
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock, self._rng = clock, rng
-        self._initial, self._maximum, self._factor = initial, maximum, factor
-        self._jitter, self._reset = jitter, reset
-        self._next, self._began = initial, clock.time()
+        self._next, self._began = INITIAL_DELAY, clock.time()
 
     def step(self) -> float:
         """Return how many seconds to wait now."""
         now = self._clock.time()
-        if now - self._began > self._reset:
-            self._next, self._began = self._initial, now
+        if now - self._began > RESET_SECONDS:
+            self._next, self._began = INITIAL_DELAY, now
         delay = self._next
-        self._next = min(delay * self._factor, self._maximum)
-        return delay * (1 + self._jitter * self._rng.random())
+        self._next = min(delay * 2, MAXIMUM_DELAY)
+        return delay * (1 + self._rng.random())
 
 
 # %% book/05_informers.ipynb#5fce1668
@@ -94,18 +75,13 @@ class Sink(Protocol[T_contra]):
 
 
 # %% book/05_informers.ipynb#efde9191
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that ends the first part of a streamed list."""
-
-
 class Reflector(Generic[T]):
     """Keeps a sink equal to a source, through every interruption.
 
     Args:
-        source: What to copy.
-        sink: Where to.
+        source, sink: What to copy, and where to.
         clock: For the delays.
-        rng: For their jitter.
+        rng: For their stretch.
         name: For the trace.
         watch_list: Get the first state as a stream (today) instead of by a list (1.22).
         trace: Where interruptions are noted.
@@ -140,16 +116,9 @@ class Reflector(Generic[T]):
             await self.clock.sleep(self.backoff.step())
 
 
-def note(reflector: Reflector[T], text: str) -> None:
-    """Put an interruption into the trace."""
-    if reflector.trace is not None:
-        line = f"{reflector.name}: {text}"
-        reflector.trace.write(Note(reflector.clock.time(), "reflector", line))
-
-
 # %% book/05_informers.ipynb#6ed0cfec
 async def list_and_watch(reflector: Reflector[T]) -> None:
-    """Bring the sink up to date, then follow the changes until the watch fails."""
+    """Bring the sink up to date, then follow the changes until something calls for a new list."""
     watch = None
     if reflector.watch_list:
         try:
@@ -158,19 +127,30 @@ async def list_and_watch(reflector: Reflector[T]) -> None:
             note(reflector, f"streamed list failed, falling back to list: {error}")
     if watch is None:
         found = await reflector.source.list()
-        replace(reflector, found.items, found.resource_version)
+        sync_with(reflector, found.items, found.resource_version)
     await follow(reflector, watch)
 
 
-def replace(reflector: Reflector[T], items: Sequence[T], resource_version: str) -> None:
+def sync_with(reflector: Reflector[T], items: Sequence[T], resource_version: str) -> None:
     """Tell the sink that this is all there is."""
     reflector.sink.replace(items, resource_version)
     reflector.last_sync_resource_version = resource_version
 
 
+def note(reflector: Reflector[T], text: str) -> None:
+    """Put an interruption into the trace."""
+    if reflector.trace is not None:
+        line = f"{reflector.name}: {text}"
+        reflector.trace.write(Note(reflector.clock.time(), "reflector", line))
+
+
 # %% book/05_informers.ipynb#89de9992
 async def follow(reflector: Reflector[T], watch: Watch | None) -> None:
-    """Hand on the events of one watch after the other until an error calls for a new list."""
+    """Hand on the events of one watch after the other, each from where the last one ended.
+
+    Returns: When a watch ended at once and empty; it is not trusted.
+    Raises: What calls for a new list: `Expired`, as a rule.
+    """
     clock = reflector.clock
     while True:
         started, seen = clock.time(), 0
@@ -182,19 +162,23 @@ async def follow(reflector: Reflector[T], watch: Watch | None) -> None:
                 reflector.sink.apply(events)
                 reflector.last_sync_resource_version = events[-1].resource_version
                 seen += len(events)
-        except WatchClosed:
-            if not seen and clock.time() - started < 1.0:
-                note(reflector, "very short watch: no events received")
-                return
         except (TooManyRequests, ConnectionRefusedError) as error:
             note(reflector, f"watch failed, backing off: {error}")
             await clock.sleep(reflector.backoff.step())
+        except (WatchClosed, ConnectionError, TimeoutError) as error:
+            note(reflector, f"watch closed: {error}")
+            if not seen and clock.time() - started < 1.0:
+                return
         finally:
             watch.stop()
         watch = None
 
 
 # %% book/05_informers.ipynb#b0d9b615
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends the first part of a streamed list."""
+
+
 async def stream(reflector: Reflector[T]) -> Watch:
     """Take the first state from a watch: adds up to a bookmark, then the same watch goes on."""
     watch = reflector.source.watch(reflector.last_sync_resource_version, send_initial_events=True)
@@ -206,7 +190,7 @@ async def stream(reflector: Reflector[T]) -> Watch:
                 obj, kind = cast(T, event.object), event.type
                 if kind == "BOOKMARK":
                     if obj.metadata.annotations.get(INITIAL_EVENTS_END) == "true":
-                        replace(reflector, list(state.values()), event.resource_version)
+                        sync_with(reflector, list(state.values()), event.resource_version)
                         if rest := events[position + 1 :]:
                             reflector.sink.apply(rest)
                             reflector.last_sync_resource_version = rest[-1].resource_version
