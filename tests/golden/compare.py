@@ -10,6 +10,7 @@ times   Where a fair part is equal, its moments lie within half a second and the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -198,7 +199,7 @@ def peers_change_together(scenario: dict[str, Any], golden: Run) -> bool:
         return False
     for steps in pod_times(golden).values():
         times = sorted(steps)
-        if any(b - a <= INSTANT for a, b in zip(times, times[1:], strict=False)):
+        if any(b - a <= INSTANT for a, b in itertools.pairwise(times)):
             return True
     return False
 
@@ -207,7 +208,7 @@ def owners_start_together(scenario: dict[str, Any], golden: Run) -> bool:
     """Whether pods of several owners were created in the same instant."""
     born = sorted((p["created"], str(p["owner"])) for p in golden["pods"])
     return any(
-        b[0] - a[0] <= INSTANT and a[1] != b[1] for a, b in zip(born, born[1:], strict=False)
+        b[0] - a[0] <= INSTANT and a[1] != b[1] for a, b in itertools.pairwise(born)
     )
 
 
