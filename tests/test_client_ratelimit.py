@@ -148,10 +148,17 @@ def test_a_bucket_that_holds_nothing(burst: int) -> None:
 @pytest.mark.parametrize("qps", [0, -1])
 def test_no_token_ever_comes(qps: float) -> None:
     clock = VirtualClock()
-    bucket = TokenBucket(qps, 1, clock)
+    bucket = TokenBucket(qps, 2, clock)
     assert bucket.reserve() == 0
     clock.run_for(3600)
+    assert bucket.reserve() == 0, "time takes no token away"
     assert bucket.reserve() == NEVER
+
+
+def test_the_buckets_overflow_as_in_go() -> None:
+    """2**63 ns until the next token are a negative time in Go, so no delay; more is the longest."""
+    bucket = TokenBucket(1e9 / 2**63, 1, VirtualClock())
+    assert [bucket.reserve() for _ in range(3)] == [0, 0, NEVER]
 
 
 def test_no_limit_needs_no_burst() -> None:

@@ -115,6 +115,34 @@ class ItemFastSlowRateLimiter(_PerItem[T]):
         return self._fast if self._count(item) <= self._max_fast else self._slow
 
 
+# %% book/06_work_queue.ipynb#5741700d
+class MaxOfRateLimiter(Generic[T]):
+    """Asks several limiters and takes the longest delay."""
+
+    __slots__ = ("_limiters",)
+
+    def __init__(self, *limiters: RateLimiter[T]) -> None:
+        self._limiters = limiters
+
+    def when(self, item: T) -> float:
+        """Count a failure of ``item`` with every limiter and return the longest delay."""
+        longest = 0.0
+        for limiter in self._limiters:
+            delay = limiter.when(item)
+            if delay > longest:
+                longest = delay
+        return longest
+
+    def forget(self, item: T) -> None:
+        """Tell every limiter to forget ``item``."""
+        for limiter in self._limiters:
+            limiter.forget(item)
+
+    def num_requeues(self, item: T) -> int:
+        """The most failures that any limiter remembers."""
+        return max((limiter.num_requeues(item) for limiter in self._limiters), default=0)
+
+
 # %% book/06_work_queue.ipynb#59f3ced4
 class TokenBucket:
     """Lets ``qps`` events a second through, and up to ``burst`` at once after a quiet time.
@@ -175,7 +203,7 @@ def _time_for(tokens: float, qps: float) -> int:
     return LONGEST if duration > float(LONGEST) else _int64(duration)
 
 
-# %% book/06_work_queue.ipynb#6a458aa1
+# %% book/06_work_queue.ipynb#79e3fd2c
 class BucketRateLimiter(Generic[T]):
     """Limits all keys together, with one token bucket; it knows no key by name."""
 
@@ -196,30 +224,6 @@ class BucketRateLimiter(Generic[T]):
         return 0
 
 
-# %% book/06_work_queue.ipynb#5741700d
-class MaxOfRateLimiter(Generic[T]):
-    """Asks several limiters and takes the longest delay."""
-
-    __slots__ = ("_limiters",)
-
-    def __init__(self, *limiters: RateLimiter[T]) -> None:
-        self._limiters = limiters
-
-    def when(self, item: T) -> float:
-        """Count a failure of ``item`` with every limiter and return the longest delay."""
-        return max((0.0, *[limiter.when(item) for limiter in self._limiters]))
-
-    def forget(self, item: T) -> None:
-        """Tell every limiter to forget ``item``."""
-        for limiter in self._limiters:
-            limiter.forget(item)
-
-    def num_requeues(self, item: T) -> int:
-        """The most failures that any limiter remembers."""
-        return max((0, *[limiter.num_requeues(item) for limiter in self._limiters]))
-
-
-# %% book/06_work_queue.ipynb#79e3fd2c
 def default_controller_rate_limiter(clock: Clock) -> RateLimiter[Hashable]:
     """5 ms doubling to 1000 s a key; 10 retries a second, burst 100, for all keys together."""
     return MaxOfRateLimiter(

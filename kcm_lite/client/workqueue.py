@@ -52,14 +52,14 @@ class QueueState(Generic[T]):
 
     __slots__ = ("_drainers", "_getters", "_watch", "dirty", "order", "processing", "shutting_down")
 
-    def __init__(self, watch: _Watch[T] | None = None) -> None:
+    def __init__(self) -> None:
         self.order: deque[T] = deque()
         self.dirty: set[T] = set()
         self.processing: set[T] = set()
         self.shutting_down = False
         self._getters: deque[asyncio.Future[None]] = deque()  # workers that wait for a key
         self._drainers: deque[asyncio.Future[None]] = deque()  # who waits for the last key's done()
-        self._watch = watch
+        self._watch: _Watch[T] | None = None  # who is told of every step
 
     def __len__(self) -> int:
         """How many keys wait to be handed out."""
@@ -76,20 +76,20 @@ class DedupQueue(QueueState[T]):
         """Say that ``item`` needs work; it is queued unless it waits already or is in work."""
         if self.shutting_down:
             return
-        new = item not in self.dirty
-        if new:
+        if new := item not in self.dirty:
             self.dirty.add(item)
             if item not in self.processing:
-                self._append(item)
+                self.order.append(item)
+                if self._getters:
+                    _wake_one(self._getters)
         if self._watch is not None:
             self._watch.add(self, item, new)
 
     def get_nowait(self) -> T:
         """Take the oldest key, or raise ``asyncio.QueueEmpty``, or ``ShutDown`` if no more come."""
-        try:
-            item = self.order.popleft()
-        except IndexError:
-            raise (ShutDown if self.shutting_down else asyncio.QueueEmpty)() from None
+        if not self.order:
+            raise ShutDown if self.shutting_down else asyncio.QueueEmpty
+        item = self.order.popleft()
         self.processing.add(item)
         self.dirty.discard(item)
         if self._watch is not None:
@@ -100,65 +100,13 @@ class DedupQueue(QueueState[T]):
         """Give ``item`` back; if it became dirty in the meantime it is queued again."""
         self.processing.discard(item)
         if item in self.dirty:
-            self._append(item)
+            self.order.append(item)
+            if self._getters:
+                _wake_one(self._getters)
         if self._drainers and not self.processing:
             _wake_all(self._drainers)
         if self._watch is not None:
             self._watch.done(self, item)
-
-    def _append(self, item: T) -> None:
-        self.order.append(item)
-        if self._getters:
-            _wake_one(self._getters)
-
-
-# %% book/06_work_queue.ipynb#f5bc6567
-class WorkQueue(DedupQueue[T]):
-    """A to-do list for several workers: no key is lost, none is held by two workers at once.
-
-    Args:
-        name: What the trace and the metrics call it.
-        clock: Needed only with a trace or metrics.
-    """
-
-    __slots__ = ("_drain", "name")
-
-    def __init__(
-        self,
-        name: str = "",
-        *,
-        clock: Clock | None = None,
-        trace: Trace | None = None,
-        metrics: QueueMetrics[T] | None = None,
-    ) -> None:
-        super().__init__(_watch(name, clock, trace, metrics))
-        self.name = name
-        self._drain = False
-
-    async def get(self) -> T:
-        """Wait for a key and take it; ``done`` must follow. Raises ``ShutDown`` at the end."""
-        while not self.order and not self.shutting_down:
-            await _turn(self._getters)
-        return self.get_nowait()
-
-    def shut_down(self) -> None:
-        """Ignore new keys from now on; those that wait are still handed out. Ends a drain."""
-        self._drain = False
-        self._close()
-
-    async def shut_down_with_drain(self) -> None:
-        """Shut down, then wait until no worker holds a key."""
-        self._drain = True
-        self._close()
-        while self.processing and self._drain:
-            await _turn(self._drainers)
-
-    def _close(self) -> None:
-        self.shutting_down = True
-        _wake_all(self._getters)
-        _wake_all(self._drainers)
-        if self._watch is not None:
-            self._watch.record(self, "shut_down", None)
 
 
 # %% book/06_work_queue.ipynb#54001803
@@ -188,6 +136,38 @@ async def _turn(waiters: deque[asyncio.Future[None]]) -> None:
         raise
 
 
+# %% book/06_work_queue.ipynb#a585907a
+class BlockingQueue(DedupQueue[T]):
+    """Lets workers wait for a key, and comes to an end."""
+
+    __slots__ = ("_drain",)
+
+    async def get(self) -> T:
+        """Wait for a key and take it; ``done`` must follow. Raises ``ShutDown`` at the end."""
+        while not self.order and not self.shutting_down:
+            await _turn(self._getters)
+        return self.get_nowait()
+
+    def shut_down(self) -> None:
+        """Ignore new keys from now on; those that wait are still handed out. Ends a drain."""
+        self._drain = False
+        self._close()
+
+    async def shut_down_with_drain(self) -> None:
+        """Shut down, then wait until no worker holds a key."""
+        self._drain = True
+        self._close()
+        while self.processing and self._drain:
+            await _turn(self._drainers)
+
+    def _close(self) -> None:
+        self.shutting_down = True
+        _wake_all(self._getters)
+        _wake_all(self._drainers)
+        if self._watch is not None:
+            self._watch.record(self, "shut_down", None)
+
+
 # %% book/06_work_queue.ipynb#1acdc569
 class QueueMetrics(Protocol[T_contra]):
     """What a queue tells whoever measures it, at the moment it happens."""
@@ -206,6 +186,24 @@ class QueueMetrics(Protocol[T_contra]):
 
     def update_unfinished_work(self) -> None:
         """Measure how long the keys in work have been there; asked every 500 ms of the clock."""
+
+
+UPDATE_PERIOD = 0.5
+"""Seconds between two measurements of unfinished work."""
+
+
+async def _tick(watch: _Watch[T], queue: QueueState[T], metrics: QueueMetrics[T]) -> None:
+    """Measure at every multiple of the period, until a measurement finds nothing in work."""
+    clock, busy = watch.clock, True
+    while busy:
+        age = clock.time() - watch.born
+        tick = int(age / UPDATE_PERIOD + 1e-9) + 1
+        await clock.sleep(tick * UPDATE_PERIOD - age, background=True)
+        if queue.shutting_down:
+            break
+        metrics.update_unfinished_work()
+        busy = bool(queue.processing)
+    watch.ticker = None
 
 
 # %% book/06_work_queue.ipynb#37f91fd6
@@ -250,36 +248,34 @@ class _Watch(Generic[T]):
         self.record(queue, op, item, delay)
 
 
-# %% book/06_work_queue.ipynb#b0d55723
-UPDATE_PERIOD = 0.5
-"""Seconds between two measurements of unfinished work."""
-
-
-def _watch(
-    name: str, clock: Clock | None, trace: Trace | None, metrics: QueueMetrics[T] | None
-) -> _Watch[T] | None:
-    if trace is None and metrics is None:
-        return None
-    if clock is None:
-        raise ValueError("a queue with a trace or metrics needs a clock")
-    return _Watch(name, clock, trace, metrics)
-
-
-async def _tick(watch: _Watch[T], queue: QueueState[T], metrics: QueueMetrics[T]) -> None:
-    """Measure at every multiple of the period, until a measurement finds nothing in work."""
-    clock, busy = watch.clock, True
-    while busy:
-        age = clock.time() - watch.born
-        tick = int(age / UPDATE_PERIOD + 1e-9) + 1
-        await clock.sleep(tick * UPDATE_PERIOD - age, background=True)
-        if queue.shutting_down:
-            break
-        metrics.update_unfinished_work()
-        busy = bool(queue.processing)
-    watch.ticker = None
-
-
 # %% book/06_work_queue.ipynb#34e0b8ed
+class WorkQueue(BlockingQueue[T]):
+    """A to-do list for several workers: no key is lost, none is held by two workers at once.
+
+    Args:
+        name: What the trace and the metrics call it.
+        clock: Needed only with a trace or metrics.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        clock: Clock | None = None,
+        trace: Trace | None = None,
+        metrics: QueueMetrics[T] | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        if trace is not None or metrics is not None:
+            if clock is None:
+                raise ValueError("a queue with a trace or metrics needs a clock")
+            self._watch = _Watch(name, clock, trace, metrics)
+
+
+# %% book/06_work_queue.ipynb#c57fc4cd
 class DelayingQueue(WorkQueue[T]):
     """A work queue that takes keys for later."""
 
@@ -305,12 +301,7 @@ class DelayingQueue(WorkQueue[T]):
 
         A key waits once: of two delays the one that ends earlier counts. ``add`` does not end it.
         """
-        if not isfinite(seconds):
-            raise ValueError(f"delay of {item!r}: {seconds} is not a number of seconds")
-        if not self.shutting_down:
-            if self._watch is not None:
-                self._watch.later(self, "add_after", item, seconds)
-            _later(self, item, seconds)
+        _later(self, "add_after", item, seconds)
 
     def _close(self) -> None:
         super()._close()
@@ -319,9 +310,15 @@ class DelayingQueue(WorkQueue[T]):
         _set_alarm(self)
 
 
-# %% book/06_work_queue.ipynb#8f4ecec2
-def _later(queue: DelayingQueue[T], item: T, seconds: float) -> None:
+# %% book/06_work_queue.ipynb#01609ec2
+def _later(queue: DelayingQueue[T], op: str, item: T, seconds: float) -> None:
     """Put ``item`` on the heap, unless it is due now or waits for an earlier time."""
+    if queue.shutting_down:
+        return
+    if not isfinite(seconds):
+        raise ValueError(f"delay of {item!r}: {seconds} is not a number of seconds")
+    if queue._watch is not None:
+        queue._watch.later(queue, op, item, seconds)
     now = round(queue._clock.time() * SECOND)
     ready = now + round(seconds * SECOND)
     if ready <= now:
@@ -355,7 +352,7 @@ def _ring(queue: DelayingQueue[T], due: int) -> None:
     _set_alarm(queue)
 
 
-# %% book/06_work_queue.ipynb#bd4dfafc
+# %% book/06_work_queue.ipynb#45de75e5
 class RateLimitingQueue(DelayingQueue[T]):
     """A delaying queue that knows how long a key that failed should wait.
 
@@ -379,11 +376,7 @@ class RateLimitingQueue(DelayingQueue[T]):
 
     def add_rate_limited(self, item: T) -> None:
         """Add ``item`` when the limiter allows it."""
-        delay = self._limiter.when(item)
-        if not self.shutting_down:
-            if self._watch is not None:
-                self._watch.later(self, "add_rate_limited", item, delay)
-            _later(self, item, delay)
+        _later(self, "add_rate_limited", item, self._limiter.when(item))
 
     def forget(self, item: T) -> None:
         """Forget the failures of ``item``. The queue itself does not change."""

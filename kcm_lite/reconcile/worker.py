@@ -17,8 +17,6 @@ from kcm_lite.trace import Note, SyncEnd, SyncStart, Trace
 
 # %% book/06_work_queue.ipynb#b4c376c8
 T = TypeVar("T", bound=Hashable)
-Sync = Callable[[T], Awaitable[object]]
-
 PANICS = (
     ArithmeticError,
     AssertionError,
@@ -30,6 +28,8 @@ PANICS = (
     TypeError,
 )
 """Exceptions that are bugs, as a panic is in Go. All others are errors, which a retry may cure."""
+
+Sync = Callable[[T], Awaitable[object]]
 
 
 # %% book/06_work_queue.ipynb#3af9bd89
