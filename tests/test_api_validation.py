@@ -12,7 +12,6 @@ from kcm_lite.api.serial import decode, encode
 from kcm_lite.api.strategy import STRATEGIES
 from kcm_lite.api.validation.content import (
     is_config_map_key,
-    is_dns1035_label,
     is_dns1123_label,
     is_dns1123_subdomain,
     is_label_value,
@@ -21,6 +20,10 @@ from kcm_lite.api.validation.content import (
     is_valid_port_name,
 )
 from kcm_lite.api.validation.field import Causes, aggregate, text_of
+from kcm_lite.api.validation.intstr import (
+    validate_not_more_than_100_percent,
+    validate_positive_int_or_percent,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = {"containers": [{"name": "c", "image": "i"}]}
@@ -83,6 +86,10 @@ def test_replication_controllers() -> None:
         'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
         "spec.template.spec.activeDeadlineSeconds: Forbidden:"
         " activeDeadlineSeconds in ReplicationController is not Supported",
+    ]
+    named = replace(rc(), metadata=replace(rc().metadata, name="a" * 254))
+    assert create(named) == [
+        f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 bytes'
     ]
     old = stored(rc())
     labels = {"app": "x", "b": "c"}
@@ -459,7 +466,6 @@ def test_containers() -> None:
     [
         (is_dns1123_label, ["a", "0-a", "a" * 63], ["", "A", "-a", "a-", "a.b", "a" * 64, "ü"]),
         (is_dns1123_subdomain, ["a.b", "a" * 253], ["", ".", "a.", "a..b", "a_b", "a" * 254]),
-        (is_dns1035_label, ["a", "a-0"], ["", "0a", "a-", "A"]),
         (is_qualified_name, ["a", "A_b.c", "x.y/z"], ["", "/a", "a/", "a/b/c", "X/y", "a b"]),
         (is_label_value, ["", "a", "A_b.c"], ["-", "a b", "a" * 64, "ä", "a\n"]),
         (is_valid_percent, ["0%", "100%"], ["", "%", "1.5%", "-1%", "1"]),
@@ -480,3 +486,18 @@ def test_causes_are_told_once_in_a_message() -> None:
     assert aggregate(two) == (
         "[spec.containers[0].name: Required value, spec.containers[0].image: Required value]"
     )
+
+
+def test_int_or_percent() -> None:
+    def check(value: int | str) -> list[str]:
+        causes = validate_positive_int_or_percent(value, "x")
+        return [text_of(c) for c in causes + validate_not_more_than_100_percent(value, "x")]
+
+    assert [check(value) for value in (0, 1000, "0%", "00100%")] == [[]] * 4
+    assert len(check("9" * 5000 + "%")) == 1
+    assert check(-1) == ["x: Invalid value: -1: must be greater than or equal to 0"]
+    assert check("101%") == ['x: Invalid value: "101%": must not be greater than 100%']
+    assert check("5") == [
+        'x: Invalid value: "5": a valid percent string must be a numeric string followed by an'
+        " ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+    ]

@@ -11,14 +11,12 @@ from functools import lru_cache
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_KEY})?"
 _PERCENT = "[0-9]+%"
 
 _label_re = re.compile(_LABEL)
 _subdomain_re = re.compile(_SUBDOMAIN)
-_label_1035_re = re.compile(_LABEL_1035)
 _key_re = re.compile(_KEY)
 _value_re = re.compile(_VALUE)
 _percent_re = re.compile(_PERCENT)
@@ -30,10 +28,6 @@ _LABEL_MESSAGE = (
 _SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
     " '.', and must start and end with an alphanumeric character"
-)
-_LABEL_1035_MESSAGE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
-    " alphabetic character, and end with an alphanumeric character"
 )
 _KEY_MESSAGE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
@@ -85,14 +79,6 @@ def is_dns1123_subdomain(value: str, unit: str = "characters") -> list[str]:
     errs = [max_len_message(253, unit)] if _too_long(value, 253) else []
     if not _subdomain_re.fullmatch(value):
         errs.append(regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
-    return errs
-
-
-def is_dns1035_label(value: str) -> list[str]:
-    """A DNS label that starts with a letter."""
-    errs = [max_len_message(63)] if _too_long(value, 63) else []
-    if not _label_1035_re.fullmatch(value):
-        errs.append(regex_message(_LABEL_1035_MESSAGE, _LABEL_1035, "my-name", "abc-123"))
     return errs
 
 

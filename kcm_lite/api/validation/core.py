@@ -62,7 +62,12 @@ Amounts = Mapping[str, str | int | float]
 
 def validate_replication_controller(rc: ReplicationController) -> Causes:
     """Check a new ReplicationController."""
-    return validate_meta(rc.metadata) + _validate_rc_spec(rc.spec)
+    return validate_meta(rc.metadata, rule=_is_long_name) + _validate_rc_spec(rc.spec)
+
+
+def _is_long_name(name: str) -> list[str]:
+    """The same rule as for other kinds; only the message of a long name differs."""
+    return is_dns1123_subdomain(name, "bytes")
 
 
 def validate_replication_controller_update(

@@ -43,11 +43,6 @@ def duplicate(path: str, value: Any, detail: str = "") -> Cause:
     return _cause(path, "FieldValueDuplicate", f"Duplicate value: {show(value)}", detail)
 
 
-def not_found(path: str, value: Any) -> Cause:
-    """A value refers to something that does not exist."""
-    return _cause(path, "FieldValueNotFound", f"Not found: {show(value)}", "")
-
-
 def not_supported(path: str, value: Any, supported: Iterable[str] = ()) -> Cause:
     """A value is not one of those allowed."""
     names = ", ".join(quote(name) for name in supported)
@@ -64,18 +59,6 @@ def too_long(path: str, limit: int) -> Cause:
     """A value has too many bytes; the message leaves it out."""
     unit = "byte" if limit == 1 else "bytes"
     return _cause(path, "FieldValueTooLong", "Too long", f"may not be more than {limit} {unit}")
-
-
-def too_many(path: str, count: int, limit: int) -> Cause:
-    """A list has too many items."""
-    unit = "item" if limit == 1 else "items"
-    detail = f"must have at most {limit} {unit}"
-    return _cause(path, "FieldValueTooMany", f"Too many: {count}", detail)
-
-
-def type_invalid(path: str, value: Any, detail: str) -> Cause:
-    """A value has the wrong type."""
-    return _cause(path, "FieldValueTypeInvalid", f"Invalid value: {show(value)}", detail)
 
 
 def text_of(cause: Cause) -> str:
