@@ -195,6 +195,14 @@ def test_queue_metrics_follow_an_item() -> None:
     assert value("workqueue_unfinished_work_seconds") == 0
 
 
+def test_a_new_queue_shows_zeros() -> None:
+    registry = Registry()
+    WorkQueueMetrics(registry, VirtualClock()).queue("rs")
+    families = parse(registry.expose())
+    assert len(families) == 7
+    assert {value for _, _, samples in families.values() for *_, value in samples} == {0.0}
+
+
 def test_queues_share_families() -> None:
     clock, registry = VirtualClock(), Registry()
     metrics = WorkQueueMetrics(registry, clock)

@@ -1,4 +1,7 @@
-"""Typed calls of the API, held to a rate, under one name."""
+"""Typed calls of the API, held to a rate, under one name.
+
+See: chapter *Clients, events, metrics*; upstream ``k8s.io/client-go/rest`` and ``kubernetes``.
+"""
 
 # Generated from the notebooks by tangle.py; edit them instead.
 
@@ -15,8 +18,10 @@ from kcm_lite.client.ratelimit import TokenBucket
 from kcm_lite.client.transport import Transport, Watch
 from kcm_lite.clock import Clock
 
-# %% book/90_clients_events_metrics.ipynb#ed4640ad
+# %% book/90_clients_events_metrics.ipynb#e8623610
 T = TypeVar("T", bound=Object)
+Patch = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""The document of a merge or strategic merge patch, or the operations of a JSON patch."""
 
 
 class RequestMetrics(Protocol):
@@ -156,10 +161,6 @@ class Writer(Reader):
 
 
 # %% book/90_clients_events_metrics.ipynb#81dcbf86
-Patch = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""The document of a merge or strategic merge patch, or the operations of a JSON patch."""
-
-
 class Client(Writer):
     """All verbs under one name; all but watches share one token bucket."""
 

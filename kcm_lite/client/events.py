@@ -1,4 +1,7 @@
-"""Tell people what happened: Events, counted, combined and limited before they reach the server."""
+"""Tell people what happened: Events, counted, combined and limited before they are written.
+
+See: chapter *Clients, events, metrics*; client-go ``tools/record``.
+"""
 
 # Generated from the notebooks by tangle.py; edit them instead.
 
@@ -22,7 +25,7 @@ from kcm_lite.client.clientset import Client
 from kcm_lite.client.ratelimit import TokenBucket
 from kcm_lite.clock import Clock
 
-# %% book/90_clients_events_metrics.ipynb#877b47ac
+# %% book/90_clients_events_metrics.ipynb#f60b9c73
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -108,6 +111,7 @@ class Recent(Generic[V]):
             self._values.popitem(last=False)
 
 
+# %% book/90_clients_events_metrics.ipynb#d7f95f1f
 @dataclass
 class Correlator:
     """What keeps events from flooding the server (``EventCorrelator``).
@@ -196,12 +200,8 @@ class EventRecorder:
 
     Args:
         client: Whose requests, and whose limit, they are.
-        clock: For timestamps and limits.
         component: Who tells it: the controller's name.
-        rng: For the jitter of the first retry; by default one of the recorder's own.
-
-    Attributes:
-        dropped: Events lost because a thousand others were waiting.
+        rng: For the first retry; by default one of the recorder's own, of fixed seed.
     """
 
     def __init__(
@@ -211,20 +211,16 @@ class EventRecorder:
         self.component = component
         self.correlator = Correlator(clock, EventNames(clock, component))
         self.waiting: deque[Told] = deque()
-        self.busy = False
-        self.dropped = 0
+        self.busy, self.dropped = False, 0
 
     def event(self, obj: Object, type: str, reason: str, message: str) -> None:
         """Tell that something happened to ``obj``.
 
         Args:
             obj: To whom. Cluster-scoped objects have their events in the namespace default.
-            type: Normal or Warning.
+            type: Normal or Warning; another raises ``ValueError``.
             reason: One word in UpperCamelCase, for programs.
             message: For people.
-
-        Raises:
-            ValueError: ``type`` is another.
         """
         if type not in ("Normal", "Warning"):
             raise ValueError(f"unsupported event type: {type!r}")

@@ -1,4 +1,7 @@
-"""Counters, gauges and histograms in Prometheus' text format; those of queues and of clients."""
+"""Counters, gauges and histograms in Prometheus' text format; those of queues and of clients.
+
+See: chapter *Clients, events, metrics*; upstream ``k8s.io/component-base/metrics``.
+"""
 
 # Generated from the notebooks by tangle.py; edit them instead.
 
@@ -38,6 +41,7 @@ class Counter:
         yield "", "", self.value
 
 
+# %% book/90_clients_events_metrics.ipynb#c7a8f0bd
 class Gauge:
     """A number that goes up and down."""
 
@@ -58,6 +62,24 @@ class Gauge:
     def samples(self) -> Iterator[tuple[str, str, float]]:
         """Yield (suffix of the name, extra label, value)."""
         yield "", "", self.value
+
+
+# %% book/90_clients_events_metrics.ipynb#7bb91179
+def escape(text: str) -> str:
+    """Escape a help text."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def quote(text: str) -> str:
+    """Escape a label value."""
+    return escape(text).replace('"', '\\"')
+
+
+def number_text(value: float) -> str:
+    """Return a number as the text format has it."""
+    if isfinite(value):
+        return repr(value).removesuffix(".0")
+    return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 # %% book/90_clients_events_metrics.ipynb#9b4cba38
@@ -114,6 +136,7 @@ class Metric(Protocol):
 M = TypeVar("M", bound=Metric)
 
 
+# %% book/90_clients_events_metrics.ipynb#9f1f4db4
 class Family(Generic[M]):
     """One metric with labels: a counter, gauge or histogram for each choice of label values."""
 
@@ -151,24 +174,7 @@ class Family(Generic[M]):
                 yield f"{self.name}{suffix}{braces} {number_text(value)}"
 
 
-# %% book/90_clients_events_metrics.ipynb#9f1f4db4
-def escape(text: str) -> str:
-    """Escape a help text."""
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
-
-
-def quote(text: str) -> str:
-    """Escape a label value."""
-    return escape(text).replace('"', '\\"')
-
-
-def number_text(value: float) -> str:
-    """Return a number as the text format has it."""
-    if isfinite(value):
-        return repr(value).removesuffix(".0")
-    return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
-
-
+# %% book/90_clients_events_metrics.ipynb#13578712
 class Registry:
     """All metrics of a process."""
 
@@ -206,47 +212,37 @@ class Registry:
         return "\n".join([*lines, ""])
 
 
-# %% book/90_clients_events_metrics.ipynb#13578712
+# %% book/90_clients_events_metrics.ipynb#71ca7eaa
 BOUNDS = exponential_buckets(10e-9, 10, 12)
+HELP = {
+    "depth": "Current depth of workqueue",
+    "adds_total": "Total number of adds handled by workqueue",
+    "queue_duration_seconds": "How long in seconds an item stays in workqueue before being "
+    "requested.",
+    "work_duration_seconds": "How long in seconds processing an item from workqueue takes.",
+    "unfinished_work_seconds": "How many seconds of work has done that is in progress and hasn't "
+    "been observed by work_duration. Large values indicate stuck threads. One can deduce the "
+    "number of stuck threads by observing the rate at which this increases.",
+    "longest_running_processor_seconds": "How many seconds has the longest running processor for "
+    "workqueue been running.",
+    "retries_total": "Total number of retries handled by workqueue",
+}
+"""The metrics of a work queue and what they are, in upstream's words."""
 
 
 class WorkQueueMetrics:
-    """The metrics of all work queues, under upstream's names, with the queue as a label."""
+    """The metrics of all work queues, with the queue as a label."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self.clock = clock
-        label = ("name",)
-        self.depth = registry.gauge("workqueue_depth", "Current depth of workqueue", label)
-        self.adds = registry.counter(
-            "workqueue_adds_total", "Total number of adds handled by workqueue", label
-        )
-        self.latency = registry.histogram(
-            "workqueue_queue_duration_seconds",
-            "How long in seconds an item stays in workqueue before being requested.",
-            label,
-            bounds=BOUNDS,
-        )
-        self.work = registry.histogram(
-            "workqueue_work_duration_seconds",
-            "How long in seconds processing an item from workqueue takes.",
-            label,
-            bounds=BOUNDS,
-        )
-        self.unfinished = registry.gauge(
-            "workqueue_unfinished_work_seconds",
-            "How many seconds of work has done that is in progress and hasn't been observed by "
-            "work_duration. Large values indicate stuck threads. One can deduce the number of "
-            "stuck threads by observing the rate at which this increases.",
-            label,
-        )
-        self.longest = registry.gauge(
-            "workqueue_longest_running_processor_seconds",
-            "How many seconds has the longest running processor for workqueue been running.",
-            label,
-        )
-        self.retries = registry.counter(
-            "workqueue_retries_total", "Total number of retries handled by workqueue", label
-        )
+        named = {name: (f"workqueue_{name}", text, ("name",)) for name, text in HELP.items()}
+        self.depth = registry.gauge(*named["depth"])
+        self.adds = registry.counter(*named["adds_total"])
+        self.latency = registry.histogram(*named["queue_duration_seconds"], bounds=BOUNDS)
+        self.work = registry.histogram(*named["work_duration_seconds"], bounds=BOUNDS)
+        self.unfinished = registry.gauge(*named["unfinished_work_seconds"])
+        self.longest = registry.gauge(*named["longest_running_processor_seconds"])
+        self.retries = registry.counter(*named["retries_total"])
 
     def queue(self, name: str) -> MeasuredQueue:
         """Return what the queue of this name reports to."""
@@ -259,15 +255,14 @@ class MeasuredQueue:
 
     def __init__(self, metrics: WorkQueueMetrics, name: str) -> None:
         self._clock = metrics.clock
-        self._depth = metrics.depth.with_labels(name)
         self._adds = metrics.adds.with_labels(name)
+        self._depth = metrics.depth.with_labels(name)
         self._latency = metrics.latency.with_labels(name)
         self._work = metrics.work.with_labels(name)
         self._unfinished = metrics.unfinished.with_labels(name)
         self._longest = metrics.longest.with_labels(name)
         self._retries = metrics.retries.with_labels(name)
-        self._added: dict[Any, float] = {}
-        self._started: dict[Any, float] = {}
+        self._added, self._started = dict[Any, float](), dict[Any, float]()
 
     def add(self, item: Any) -> None:
         """``item`` now needs work and did not before."""
@@ -277,16 +272,14 @@ class MeasuredQueue:
 
     def get(self, item: Any) -> None:
         """A worker took ``item``."""
-        now = self._clock.time()
         self._depth.inc(-1.0)
-        self._started[item] = now
-        if item in self._added:
-            self._latency.observe(now - self._added.pop(item))
+        self._started[item] = now = self._clock.time()
+        self._latency.observe(round(now - self._added.pop(item, now), 9))
 
     def done(self, item: Any) -> None:
         """A worker gave ``item`` back."""
         if item in self._started:
-            self._work.observe(self._clock.time() - self._started.pop(item))
+            self._work.observe(round(self._clock.time() - self._started.pop(item), 9))
 
     def retry(self) -> None:
         """Some key was added with a delay."""
@@ -294,10 +287,9 @@ class MeasuredQueue:
 
     def update_unfinished_work(self) -> None:
         """Measure how long the items in work have been there."""
-        now = self._clock.time()
-        ages = [now - started for started in self._started.values()]
-        self._unfinished.set(sum(ages))
-        self._longest.set(max(ages, default=0.0))
+        ages = [self._clock.time() - started for started in self._started.values()]
+        self._unfinished.set(round(sum(ages), 9))
+        self._longest.set(round(max(ages, default=0.0), 9))
 
 
 # %% book/90_clients_events_metrics.ipynb#190f6266
