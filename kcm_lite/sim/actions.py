@@ -28,9 +28,9 @@ from kcm_lite.sim.check import (
 )
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.kinds import resource_named
-from kcm_lite.sim.kubelet import Seen
 from kcm_lite.sim.manifests import live_owners
 from kcm_lite.sim.nodes import node_name, node_object, with_ready
+from kcm_lite.sim.podstatus import Seen
 from kcm_lite.sim.verdicts import is_ready
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"

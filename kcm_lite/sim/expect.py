@@ -61,12 +61,12 @@ from kcm_lite.sim.check import (
     strings,
 )
 from kcm_lite.sim.durations import duration
+from kcm_lite.sim.fields import COMPARISONS, holds, steps_of, walk
 from kcm_lite.sim.kinds import Unknown, resource_named
 from kcm_lite.sim.verdicts import VERDICTS, is_ready, verdict_of
 from kcm_lite.trace import ApiWrite, Trace
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-COMPARISONS = ("equals", "notEquals", "atLeast", "atMost", "contains", "matches")
 Key = tuple[str, str, str]  # kind, namespace, name
 Test = Callable[[Any], bool]
 
@@ -237,13 +237,13 @@ def _object(
     if "path" not in raw:
         problems.append(Problem(path, "wants path, verdict or exists beside object"))
         return lambda obj: None, lambda found: False
-    steps = _steps(raw["path"], f"{path}.path", problems)
+    steps = steps_of(raw["path"], f"{path}.path", problems)
     if "exists" in raw:
         _only(raw, ("path", "exists"), path, problems)
         test: Test = lambda found: (found is not None) == raw["exists"]  # noqa: E731
     else:
         test = _comparison(raw, path, problems, default=None)
-    return lambda obj: None if obj is None else _walk(encode(obj), steps), test
+    return lambda obj: None if obj is None else walk(encode(obj), steps), test
 
 
 def _only(raw: dict[str, Any], words: Iterable[str], path: str, problems: list[Problem]) -> None:
@@ -273,63 +273,11 @@ def _comparison(
             given["matches"] = re.compile(given["matches"])
         except (re.error, TypeError) as error:
             problems.append(Problem(f"{path}.matches", f"is no regular expression: {error}"))
-    return lambda found: all(_holds(word, wanted, found) for word, wanted in given.items())
+    return lambda found: all(holds(word, wanted, found) for word, wanted in given.items())
 
 
 def _words(raw: dict[str, Any]) -> str:
     return ", ".join(COMPARISONS if "path" in raw else ("count", *COMPARISONS))
-
-
-def _holds(word: str, wanted: Any, found: Any) -> bool:
-    if found is None and isinstance(wanted, int | float) and not isinstance(wanted, bool):
-        found = 0
-    match word:
-        case "equals":
-            return bool(found == wanted)
-        case "notEquals":
-            return bool(found != wanted)
-        case "atLeast":
-            return isinstance(found, int | float) and found >= wanted
-        case "atMost":
-            return isinstance(found, int | float) and found <= wanted
-        case "contains":
-            return isinstance(found, str | list | tuple | Mapping) and wanted in found
-        case _:
-            return isinstance(found, str) and wanted.search(found) is not None
-
-
-STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(\d+)\]|\[([\w-]+)=([^\]]*)\]|\['([^']+)'\]")
-Step = str | int | tuple[str, str]
-
-
-def _steps(text: str, path: str, problems: list[Problem]) -> list[Step]:
-    out: list[Step] = []
-    at = 0
-    while at < len(text):
-        found = STEP.match(text, at)
-        if found is None:
-            message = (
-                f'got {show(text)}: cannot read "{text[at:]}"; want a path such as spec.replicas'
-            )
-            problems.append(Problem(path, message))
-            return out
-        name, index, key, value, quoted = found.groups()
-        out.append(name or quoted or ((key, value) if key else int(index)))
-        at = found.end()
-    return out
-
-
-def _walk(value: Any, steps: Iterable[Step]) -> Any:
-    for step in steps:
-        if isinstance(step, str):
-            value = value.get(step) if isinstance(value, Mapping) else None
-        elif isinstance(step, int):
-            value = value[step] if isinstance(value, list) and step < len(value) else None
-        else:
-            key, wanted = step
-            items = value if isinstance(value, list) else ()
-            value = next((v for v in items if str(v.get(key)) == wanted), None)
-    return value
 
 
 def _pod_filter(raw: Mapping[str, Any]) -> Callable[[Any], bool]:
@@ -405,12 +353,18 @@ class _Watcher:
             old = write.old.count if isinstance(write.old, Event) else 0
             self.value += max(write.new.count or 1, 1) - old
 
-    def judge(self, t: float) -> None:
-        """Decide, if it can be decided by the state since ``t``."""
-        if self.outcome is None and self.start <= t <= self.end:
+    def judge(self, now: float, until: float) -> None:
+        """Decide, if the state that held from ``now`` to just before ``until`` decides it."""
+        if self.outcome is not None:
+            return
+        moment = max(self.start, now)
+        if moment < until and moment <= self.end:
             ok = self.e.test(self.value)
-            if ok != (self.e.mode == "always") or (self.e.mode == "at"):
-                self.outcome = Outcome(self.e, ok, t, self.value)
+            if self.e.mode == "at" or ok != (self.e.mode == "always"):
+                self.outcome = Outcome(self.e, ok, moment, self.value)
+                return
+        if self.end < until:  # the time is over, and nothing happened that decides it
+            self.outcome = Outcome(self.e, self.e.mode == "always", self.end, self.value)
 
 
 def evaluate(expectations: Iterable[Expectation], trace: Trace, end: float) -> list[Outcome]:
@@ -421,21 +375,11 @@ def evaluate(expectations: Iterable[Expectation], trace: Trace, end: float) -> l
         if write.code >= 300 or (write.new is None and write.old is None):
             continue
         if write.t > now:
-            _pass(watchers, now, write.t)
+            for watcher in watchers:
+                watcher.judge(now, write.t)
             now = write.t
         for watcher in watchers:
             watcher.take(write)
-    _pass(watchers, now, inf)
-    return [w.outcome or Outcome(w.e, w.e.mode == "always", w.end, w.value) for w in watchers]
-
-
-def _pass(watchers: list[_Watcher], now: float, until: float) -> None:
-    """Judge the state that held from ``now`` to just before ``until``."""
     for watcher in watchers:
-        if watcher.start <= now:
-            if watcher.e.mode != "at":
-                watcher.judge(now)
-        elif watcher.start < until and watcher.e.mode != "at":
-            watcher.judge(watcher.start)
-        if watcher.e.mode == "at" and now <= watcher.start < until:
-            watcher.judge(watcher.start)
+        watcher.judge(now, inf)
+    return [w.outcome for w in watchers if w.outcome is not None]

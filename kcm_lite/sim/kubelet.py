@@ -14,58 +14,21 @@ import math
 from asyncio import TimerHandle
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime
-from functools import lru_cache
 
-import msgspec
-
-from kcm_lite.api.core import (
-    Binding,
-    ContainerState,
-    ContainerStateRunning,
-    ContainerStateTerminated,
-    ContainerStatus,
-    HostIP,
-    ObjectReference,
-    Pod,
-    PodIP,
-    PodStatus,
-)
+from kcm_lite.api.core import Binding, ObjectReference, Pod, PodStatus
 from kcm_lite.api.errors import Conflict, NotFound
 from kcm_lite.api.meta import Condition, DeleteOptions, ObjectMeta, Preconditions, replace
 from kcm_lite.api.request import Request, WatchEvent
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import Clock
 from kcm_lite.sim.nodes import Machines
-from kcm_lite.sim.profile import COMPLETION_INDEX, Behaviour, Profile, behaviour_of
+from kcm_lite.sim.podstatus import Seen, finished_status, running_status, started_status
+from kcm_lite.sim.profile import COMPLETION_INDEX, Profile, behaviour_of
 from kcm_lite.sim.scheduler import Scheduler
 
 GRIDDED = frozenset({"ready", "exit", "term"})
 TERMINAL = frozenset({"Succeeded", "Failed"})
 RETRY = 1.0  # seconds until a pod that fits nowhere is tried again
-OWN_CONDITIONS = (
-    "PodReadyToStartContainers",
-    "Initialized",
-    "Ready",
-    "ContainersReady",
-    "PodScheduled",
-)
-
-
-class Seen(msgspec.Struct, eq=False):
-    """A pod as the nodes know it."""
-
-    pod: Pod  # as last watched
-    index: int  # the n-th pod that was created, from 1
-    behaviour: Behaviour
-    bound: bool = False
-    deleting: bool = False
-    done: bool = False  # its containers have ended
-    restarts: int = 0
-    started: datetime | None = None  # its containers run since
-    running_since: datetime | None = None  # the pod runs since
-    ready: bool = False
-    ready_since: datetime | None = None  # when ``ready`` last changed
 
 
 class Kubelets:
@@ -95,7 +58,7 @@ class Kubelets:
         self.pods: dict[str, Seen] = {}  # by uid
         self.count = 0
         self._watch, self._call = watch, call
-        self._heap: list[tuple[float, int, int, int, str, str]] = []  # not due yet
+        self._heap: list[tuple[float, int, int, int, int, str, str]] = []  # not due yet
         self._queue: list[tuple[int, int, int, float, str, str]] = []  # due, wait for the grid
         self._sequence = itertools.count()
         self._timer: TimerHandle | None = None
@@ -136,8 +99,8 @@ class Kubelets:
         if self.profile.gap and kind in GRIDDED:
             second, rank = math.floor(due + 0.15), self._rank(seen)
             due = max(due, second + 0.5)
-        entry = (due, next(self._sequence), second, rank, kind, seen.pod.metadata.uid)
-        heapq.heappush(self._heap, entry)
+        uid, number = seen.pod.metadata.uid, next(self._sequence)
+        heapq.heappush(self._heap, (due, seen.index, number, second, rank, kind, uid))
         self._arm(due)
 
     def _rank(self, seen: Seen) -> int:
@@ -164,7 +127,7 @@ class Kubelets:
         heap, queue, gap = self._heap, self._queue, self.profile.gap
         now = self.clock.time() - self._call + 1e-9
         while heap and heap[0][0] <= now:
-            due, number, second, rank, kind, uid = heapq.heappop(heap)
+            due, _, number, second, rank, kind, uid = heapq.heappop(heap)
             if gap and kind in GRIDDED:
                 heapq.heappush(queue, (second, rank, number, due, kind, uid))
             else:
@@ -225,22 +188,7 @@ class Kubelets:
         behaviour, now = seen.behaviour, self.clock.timestamp()
         seen.started = seen.running_since = seen.ready_since = now
         seen.ready = behaviour.ready_after == 0 and not behaviour.never_ready
-        high, low = divmod(seen.index, 250)
-        ip = f"10.{1 + high // 250}.{high % 250}.{low + 1}"
-        self._report(
-            seen,
-            replace(
-                seen.pod.status,
-                phase="Running",
-                start_time=now,
-                host_ip="127.0.0.1",
-                host_ips=HOST_IPS,
-                pod_ip=ip,
-                pod_ips=(PodIP(ip=ip),),
-                conditions=_conditions(seen, ""),
-                container_statuses=_containers(seen, _running(now)),
-            ),
-        )
+        self._report(seen, started_status(seen, now))
         if not seen.ready and not behaviour.never_ready:
             self._plan(due + behaviour.ready_after, "ready", seen)
         if behaviour.exit:
@@ -254,14 +202,7 @@ class Kubelets:
     def _set_ready(self, seen: Seen, ready: bool) -> None:
         if seen.ready != ready:
             seen.ready, seen.ready_since = ready, self.clock.timestamp()
-        self._report(
-            seen,
-            replace(
-                seen.pod.status,
-                conditions=_conditions(seen, ""),
-                container_statuses=_containers(seen, _running(seen.started)),
-            ),
-        )
+        self._report(seen, running_status(seen))
 
     def _exit(self, seen: Seen, due: float) -> None:
         behaviour, end = seen.behaviour, seen.behaviour.exit
@@ -303,23 +244,7 @@ class Kubelets:
         if seen.ready or seen.ready_since is None:
             seen.ready, seen.ready_since = False, now
         seen.done = True
-        ended = ContainerState(
-            terminated=ContainerStateTerminated(
-                exit_code=code,
-                reason="Error" if code else "Completed",
-                started_at=seen.started or now,
-                finished_at=now,
-            )
-        )
-        status = replace(
-            seen.pod.status,
-            phase="Failed" if code else "Succeeded",
-            conditions=(
-                *_conditions(seen, "PodFailed" if code else "PodCompleted"),
-                *(replace(c, last_transition_time=now) for c in conditions),
-            ),
-            container_statuses=_containers(seen, ended),
-        )
+        status = finished_status(seen, code, now, conditions)
         self._report(seen, replace(status, reason=reason) if reason else status)
 
     def set_phase(self, seen: Seen, phase: str, *, reason: str = "") -> None:
@@ -356,55 +281,3 @@ TRANSITIONS = {
     "exit": Kubelets._exit,
     "term": Kubelets._term,
 }
-HOST_IPS = (HostIP(ip="127.0.0.1"),)
-
-
-@lru_cache(maxsize=64)
-def _running(since: datetime | None) -> ContainerState:
-    return ContainerState(running=ContainerStateRunning(started_at=since))
-
-
-def _containers(seen: Seen, state: ContainerState) -> tuple[ContainerStatus, ...]:
-    count = seen.restarts + seen.behaviour.initial_restart_count
-    started = state.running is not None
-    return tuple(
-        ContainerStatus(
-            name=c.name,
-            image=c.image,
-            ready=seen.ready,
-            started=started,
-            restart_count=count,
-            state=state,
-        )
-        for c in seen.pod.spec.containers
-    )
-
-
-def _conditions(seen: Seen, reason: str) -> tuple[Condition, ...]:
-    """The kubelet's own conditions, then those of others, such as DisruptionTarget."""
-    own = _own(seen.running_since, seen.ready, seen.ready_since, reason)
-    others = [c for c in seen.pod.status.conditions if c.type not in OWN_CONDITIONS]
-    return (*own, *others) if others else own
-
-
-@lru_cache(maxsize=256)
-def _own(
-    running: datetime | None, ready: bool, since: datetime | None, reason: str
-) -> tuple[Condition, ...]:
-    """The five conditions that a kubelet keeps. ``reason`` is that of a finished pod."""
-    out = []
-    for kind in OWN_CONDITIONS:
-        follows = kind in ("Ready", "ContainersReady")
-        value = ready if follows else True
-        why = "" if value else reason or "ContainersNotReady"
-        if kind == "Initialized" and reason == "PodCompleted":
-            why = reason
-        out.append(
-            Condition(
-                type=kind,
-                status="True" if value else "False",
-                reason=why,
-                last_transition_time=since if follows else running or since,
-            )
-        )
-    return tuple(out)
