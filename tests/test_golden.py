@@ -151,10 +151,10 @@ def test_command_fails_with_the_first_differences(
         (
             {
                 "actions": [
-                    {"at": 1, "do": "scale", "kind": "Deployment", "name": "x", "replicas": 1}
+                    {"at": 1, "do": "scale", "kind": "Widget", "name": "x", "replicas": 1}
                 ]
             },
-            "not built: kind Deployment",
+            "not built: kind Widget",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.apps import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdateDeployment
 from kcm_lite.api.core import (
     Container,
     Namespace,
@@ -164,6 +164,43 @@ def default_replica_set(rs: ReplicaSet) -> ReplicaSet:
         return rs
     replicas = 1 if spec.replicas is None else spec.replicas
     return replace(rs, spec=replace(spec, replicas=replicas, template=template))
+
+
+def default_deployment(d: Deployment) -> Deployment:
+    """Fill in replicas (1), the template, the strategy (RollingUpdate 25 %/25 %) and the limits."""
+    spec = d.spec
+    changes: dict[str, Any] = {}
+    template, strategy = default_pod_template(spec.template), default_strategy(spec.strategy)
+    if template is not spec.template:
+        changes["template"] = template
+    if strategy is not spec.strategy:
+        changes["strategy"] = strategy
+    for name, value in _DEPLOYMENT_LIMITS:
+        if getattr(spec, name) is None:
+            changes[name] = value
+    return replace(d, spec=replace(spec, **changes)) if changes else d
+
+
+_DEPLOYMENT_LIMITS = (
+    ("replicas", 1),
+    ("revision_history_limit", 10),
+    ("progress_deadline_seconds", 600),
+)
+_QUARTER = "25%"
+
+
+def default_strategy(strategy: DeploymentStrategy) -> DeploymentStrategy:
+    """Fill in the type, and for a rolling update what it may add and take away: a quarter each."""
+    kind, rolling = strategy.type or "RollingUpdate", strategy.rolling_update
+    if kind == "RollingUpdate":
+        rolling = rolling or RollingUpdateDeployment()
+        if rolling.max_unavailable is None:
+            rolling = replace(rolling, max_unavailable=_QUARTER)
+        if rolling.max_surge is None:
+            rolling = replace(rolling, max_surge=_QUARTER)
+    if kind == strategy.type and rolling is strategy.rolling_update:
+        return strategy
+    return DeploymentStrategy(type=kind, rolling_update=rolling)
 
 
 def default_replication_controller(rc: ReplicationController) -> ReplicationController:

@@ -83,6 +83,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(core.ResourceQuota, "resourcequotas", has_status=True),
     Resource(core.ConfigMap, "configmaps"),
     Resource(core.Event, "events", fields=_EVENT_FIELDS),
+    Resource(apps.Deployment, "deployments", has_status=True, has_scale=True),
     Resource(apps.ReplicaSet, "replicasets", has_status=True, has_scale=True),
     Resource(apps.ControllerRevision, "controllerrevisions"),
 )

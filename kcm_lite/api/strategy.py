@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kcm_lite.api import defaults
-from kcm_lite.api.apps import ControllerRevision, ReplicaSet
+from kcm_lite.api.apps import ControllerRevision, Deployment, ReplicaSet
 from kcm_lite.api.core import (
     ConfigMap,
     Event,
@@ -28,7 +28,7 @@ from kcm_lite.api.core import (
 )
 from kcm_lite.api.meta import Condition, Object, replace
 from kcm_lite.api.scheme import resource_of
-from kcm_lite.api.validation import apps, core
+from kcm_lite.api.validation import apps, core, deployment
 from kcm_lite.api.validation.field import Causes
 from kcm_lite.api.validation.meta import (
     KUBERNETES,
@@ -234,6 +234,23 @@ def prepare_namespace_for_update(new: Namespace, old: Namespace) -> Namespace:
     return _with(_with(new, "spec", old), "status", old)
 
 
+def prepare_deployment_for_update(new: Deployment, old: Deployment) -> Deployment:
+    """Keep the status; annotations raise the generation too, as they go on to the replica sets."""
+    raised = raise_generation(_with(new, "status", old), old)
+    now, was = raised.metadata, old.metadata
+    if now.annotations == was.annotations or raised.spec != old.spec:
+        return raised
+    return replace(raised, metadata=replace(now, generation=was.generation + 1))
+
+
+def prepare_deployment_for_status_update(new: Deployment, old: Deployment) -> Deployment:
+    """Keep the spec and the labels; the controller writes its revision annotation this way."""
+    new = _with(new, "spec", old)
+    if new.metadata.labels == old.metadata.labels:
+        return new
+    return replace(new, metadata=replace(new.metadata, labels=old.metadata.labels))
+
+
 STRATEGIES: dict[type[Object], Strategy[Any]] = {
     Namespace: strategy(
         Namespace,
@@ -287,6 +304,16 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         validate=core.validate_new_event,
         validate_update=core.validate_event_update,
         orphan_dependents=None,
+    ),
+    Deployment: strategy(
+        Deployment,
+        default=defaults.default_deployment,
+        prepare_for_update=prepare_deployment_for_update,
+        prepare_for_status_update=prepare_deployment_for_status_update,
+        validate=deployment.validate_deployment,
+        validate_update=deployment.validate_deployment_update,
+        validate_status_update=deployment.validate_deployment_status_update,
+        generation=True,
     ),
     ReplicaSet: strategy(
         ReplicaSet,

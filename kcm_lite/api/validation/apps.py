@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from kcm_lite.api.apps import ControllerRevision, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
 from kcm_lite.api.core import PodTemplateSpec, ReplicationControllerStatus
+from kcm_lite.api.meta import LabelSelector
 from kcm_lite.api.selectors import Selector, SelectorError, label_selector_as_selector
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, not_supported, required
 from kcm_lite.api.validation.meta import (
@@ -67,19 +68,27 @@ def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStat
 def _validate_spec(spec: ReplicaSetSpec) -> Causes:
     causes = nonnegative(spec.replicas, "spec.replicas")
     causes += nonnegative(spec.min_ready_seconds, "spec.minReadySeconds")
-    if spec.selector is None:
+    return causes + validate_selector_and_template(spec.selector, spec.template)
+
+
+def validate_selector_and_template(
+    wanted: LabelSelector | None, template: PodTemplateSpec
+) -> Causes:
+    """Check the selector of a ReplicaSet or Deployment, and the template of its pods."""
+    causes: Causes = []
+    if wanted is None:
         causes.append(required("spec.selector"))
     else:
-        causes += validate_label_selector(spec.selector, "spec.selector")
-        if not spec.selector.match_labels and not spec.selector.match_expressions:
-            detail = "empty selector is invalid for deployment"  # upstream's words, here as well
-            causes.append(invalid("spec.selector", spec.selector, detail))
+        causes += validate_label_selector(wanted, "spec.selector")
+        if not wanted.match_labels and not wanted.match_expressions:
+            detail = "empty selector is invalid for deployment"  # for ReplicaSets as well
+            causes.append(invalid("spec.selector", wanted, detail))
     try:
-        selector = label_selector_as_selector(spec.selector)
+        selector = label_selector_as_selector(wanted)
     except SelectorError:
-        causes.append(invalid("spec.selector", spec.selector, "invalid label selector"))
+        causes.append(invalid("spec.selector", wanted, "invalid label selector"))
         return causes
-    return causes + validate_template_of(spec.template, selector, "spec.template", "ReplicaSet")
+    return causes + validate_template_of(template, selector, "spec.template", "ReplicaSet")
 
 
 def validate_template_of(
