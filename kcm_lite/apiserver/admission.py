@@ -38,6 +38,7 @@ def forbidden(obj: Object, why: str, *causes: Cause) -> Forbidden:
     return Forbidden(message, causes=causes)
 
 
+# %% book/04b_admission_and_the_wire.ipynb#3b6689df
 def live_namespace(reg: Registry, request: Request, obj: Object, old: Object | None) -> Object:
     """Refuse what would be created in a namespace that does not exist or is going."""
     name = obj.metadata.namespace
@@ -91,6 +92,7 @@ def default_tolerations(reg: Registry, request: Request, obj: Object, old: Objec
     return obj if spec is obj.spec else replace(obj, spec=spec)
 
 
+# %% book/04b_admission_and_the_wire.ipynb#d52f14c2
 @by_identity
 def prioritised(spec: PodSpec) -> PodSpec:
     """Return a spec with the priority of a cluster that has no priority classes."""
@@ -105,7 +107,7 @@ def priority(reg: Registry, request: Request, obj: Object, old: Object | None) -
     return replace(obj, spec=prioritised(obj.spec))
 
 
-# %% book/04b_admission_and_the_wire.ipynb#d52f14c2
+# %% book/04b_admission_and_the_wire.ipynb#6c33baeb
 COUNTED = frozenset(
     {
         "configmaps",
@@ -147,6 +149,7 @@ def lives(pod: Pod, now: datetime) -> bool:
     return now <= meta.deletion_timestamp + timedelta(seconds=grace)
 
 
+# %% book/04b_admission_and_the_wire.ipynb#c2b6d3ce
 def quota_status(reg: Registry, quota: ResourceQuota) -> ResourceQuotaStatus:
     """Count anew what a quota allows and what its namespace uses: what the quota loop writes.
 
@@ -158,9 +161,9 @@ def quota_status(reg: Registry, quota: ResourceQuota) -> ResourceQuotaStatus:
     if spec.scopes or spec.scope_selector:
         return ResourceQuotaStatus()
     used = {name: 0 for name in spec.hard if name in names}
-    for table in reg.store.tables.values():
-        if table.resource.namespaced:
-            for obj in listing(table, quota.metadata.namespace):
+    for kind in reg.store.tables.values():
+        if kind.resource.namespaced:
+            for obj in listing(kind, quota.metadata.namespace):
                 for name, amount in usage_of(obj, now).items():
                     if name in used:
                         used[name] += amount
@@ -170,7 +173,7 @@ def quota_status(reg: Registry, quota: ResourceQuota) -> ResourceQuotaStatus:
     )
 
 
-# %% book/04b_admission_and_the_wire.ipynb#6c33baeb
+# %% book/04b_admission_and_the_wire.ipynb#0f890331
 def quotas(reg: Registry, request: Request, obj: Object, old: Object | None) -> None:
     """Refuse what goes over a quota; book what does not, before the object is stored."""
     table, namespace = reg.store.tables[ResourceQuota], obj.metadata.namespace
@@ -211,6 +214,7 @@ def total_of(
     return total
 
 
+# %% book/04b_admission_and_the_wire.ipynb#034bfc27
 def book(reg: Registry, found: ResourceQuota, total: Mapping[str, int]) -> None:
     """Write into a quota's status what is used now."""
     used = {**found.status.used, **{name: str(amount) for name, amount in total.items()}}
@@ -228,15 +232,14 @@ def book(reg: Registry, found: ResourceQuota, total: Mapping[str, int]) -> None:
     record(reg, request, meta.name, found, new)
 
 
-# %% book/04b_admission_and_the_wire.ipynb#c2b6d3ce
+# %% book/04b_admission_and_the_wire.ipynb#5fbcd58f
 CREATE, WRITE = frozenset({"create"}), frozenset({"create", "update"})
 ANY = frozenset({"", "binding", "eviction"})
 PODS: frozenset[type[Object]] = frozenset({Pod})
-
+# The plugins of the API server, in their order. A plugin that joins adds a row.
 ADMISSION: tuple[Plugin, ...] = (
     Plugin("NamespaceLifecycle", CREATE, subresources=ANY, admit=live_namespace),
     Plugin("Priority", CREATE, PODS, admit=priority),
     Plugin("DefaultTolerationSeconds", WRITE, PODS, admit=default_tolerations),
     Plugin("ResourceQuota", CREATE, check=quotas),
 )
-"""The plugins of the API server, in their order. A plugin that joins adds a row."""

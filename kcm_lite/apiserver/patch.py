@@ -33,7 +33,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-# %% book/04b_admission_and_the_wire.ipynb#9f094021
+# %% book/04b_admission_and_the_wire.ipynb#c169bcdc
 MERGE_KEYS: dict[str, str] = {
     "addresses": "type",
     "conditions": "type",
@@ -65,6 +65,12 @@ All other lists are replaced as a whole. See the ``patchMergeKey`` tags of ``k8s
 """
 
 
+def merge_key(path: str) -> str | None:
+    """Return the merge key of a list at ``parent.field``, or None if it is replaced whole."""
+    return MERGE_KEYS.get(path, MERGE_KEYS.get(path.rpartition(".")[2]))
+
+
+# %% book/04b_admission_and_the_wire.ipynb#0de8bd97
 def strategic_merge(target: Mapping[str, Any], patch: Mapping[str, Any], at: str = "") -> Any:
     """Return ``target`` changed by a strategic merge patch; ``at`` is the field that holds it."""
     match patch.get("$patch"):
@@ -100,12 +106,7 @@ def strategic_merge(target: Mapping[str, Any], patch: Mapping[str, Any], at: str
     return merged
 
 
-# %% book/04b_admission_and_the_wire.ipynb#c8aaacd9
-def merge_key(path: str) -> str | None:
-    """Return the merge key of a list at ``parent.field``, or None if it is replaced whole."""
-    return MERGE_KEYS.get(path, MERGE_KEYS.get(path.rpartition(".")[2]))
-
-
+# %% book/04b_admission_and_the_wire.ipynb#a8258525
 def merge_lists(target: Sequence[Any], patch: Sequence[Any], path: str) -> list[Any]:
     """Return a list changed by the list of a strategic merge patch."""
     key, field = merge_key(path), path.rpartition(".")[2]
@@ -143,7 +144,7 @@ def ordered(items: list[Any], order: Sequence[Any], path: str) -> list[Any]:
     return [next(queue) if identity(item) in rank else item for item in items]
 
 
-# %% book/04b_admission_and_the_wire.ipynb#c169bcdc
+# %% book/04b_admission_and_the_wire.ipynb#2a4c96a3
 class JSONPatchError(ValueError):
     """An operation of a JSON patch cannot be done."""
 
@@ -177,6 +178,7 @@ def json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     return document
 
 
+# %% book/04b_admission_and_the_wire.ipynb#97fce4b7
 def pointer(text: Any) -> list[str]:
     """Return the parts of a JSON pointer."""
     if not isinstance(text, str) or (text and text[0] != "/"):
@@ -192,7 +194,6 @@ def place(items: Sequence[Any], part: str, *, end: bool) -> int:
     return index
 
 
-# %% book/04b_admission_and_the_wire.ipynb#0de8bd97
 def look(document: Any, path: Sequence[str]) -> Any:
     """Return what is at a path."""
     for part in path:
@@ -205,6 +206,7 @@ def look(document: Any, path: Sequence[str]) -> Any:
     return document
 
 
+# %% book/04b_admission_and_the_wire.ipynb#8ca4a1a7
 def put(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any:
     """Return a copy of the document with ``value`` at a path; lists make room if ``insert``."""
     if not path:
@@ -243,7 +245,7 @@ def cut(document: Any, path: Sequence[str]) -> Any:
     return items
 
 
-# %% book/04b_admission_and_the_wire.ipynb#a8258525
+# %% book/04b_admission_and_the_wire.ipynb#ed55af0d
 def patch(reg: Registry, table: Table, request: Request) -> Object:
     """Change parts of an object, or of its status.
 
@@ -275,6 +277,7 @@ def patched(old: Object, patch_type: str, body: Any) -> Any:
         raise Invalid(message) from error
 
 
+# %% book/04b_admission_and_the_wire.ipynb#57a702d5
 def part(old: Object, key: str, apply: Apply, change: Mapping[str, Any]) -> Any:
     """Return one part of an object (metadata, spec, status) changed; the same one if equal."""
     was = getattr(old, key)
@@ -293,9 +296,9 @@ def well_formed(patch_type: str, body: Any) -> bool:
 
 
 Apply = Callable[[Any, Any, str], Any]
+# How each type of patch changes a target, which is found at a field.
 PATCHES: dict[str, Apply] = {
     "merge": lambda target, change, at: merge_patch(target, change),
     "strategic": strategic_merge,
     "json": lambda target, change, at: json_patch(target, change),
 }
-"""How each type of patch changes a target, which is found at a field."""

@@ -52,6 +52,7 @@ def list_objects(reg: Registry, table: Table, request: Request) -> ObjectList[Ob
     return ObjectList(items, str(reg.store.revision))
 
 
+# What each verb does to an object or to a subresource of it.
 VERBS: dict[tuple[str, str], Verb] = {
     ("get", ""): get,
     ("get", "status"): get,
@@ -65,7 +66,6 @@ VERBS: dict[tuple[str, str], Verb] = {
     ("deletecollection", ""): delete_collection,
     **SUBRESOURCES,
 }
-"""What each verb does to an object or to a subresource of it."""
 
 
 # %% book/04_api_server.ipynb#d92e0daf

@@ -213,7 +213,7 @@ def bookmark(store: Store, table: Table, watcher: Watcher, notes: dict[str, str]
 
 def send_bookmarks(store: Store) -> None:
     """Send a bookmark to every watcher that asked for them."""
-    for table in store.tables.values():
-        for watcher in table.watchers:
+    for kind in store.tables.values():
+        for watcher in kind.watchers:
             if watcher.bookmarks:
-                bookmark(store, table, watcher, {})
+                bookmark(store, kind, watcher, {})

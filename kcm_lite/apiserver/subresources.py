@@ -36,7 +36,7 @@ from kcm_lite.apiserver.registry import (
 from kcm_lite.apiserver.store import Table, commit
 
 
-# %% book/04b_admission_and_the_wire.ipynb#737b7e08
+# %% book/04b_admission_and_the_wire.ipynb#855360f5
 def scale_of(obj: Any) -> Scale:
     """Return the scale of a workload."""
     meta, selector = obj.metadata, obj.spec.selector
@@ -58,6 +58,7 @@ def scale_of(obj: Any) -> Scale:
     )
 
 
+# %% book/04b_admission_and_the_wire.ipynb#f5d714d5
 def get_scale(reg: Registry, table: Table, request: Request) -> Scale:
     """Return the scale of an object."""
     return scale_of(find(table, request.namespace, request.name))
@@ -86,7 +87,7 @@ def write_scale(reg: Registry, table: Table, request: Request) -> Scale:
     return scale_of(write(reg, table, request, old, new))
 
 
-# %% book/04b_admission_and_the_wire.ipynb#2a4c96a3
+# %% book/04b_admission_and_the_wire.ipynb#1f707f80
 def with_condition(pod: Pod, condition: Condition) -> Pod:
     """Return a pod with a condition set; an unchanged status keeps its time of transition."""
     conditions = list(pod.status.conditions)
@@ -109,6 +110,7 @@ def admitted(reg: Registry, request: Request, pod: Object) -> None:
         ask(reg, request, pod, None)
 
 
+# %% book/04b_admission_and_the_wire.ipynb#afd270ab
 def bind(reg: Registry, table: Table, request: Request) -> None:
     """Put a pod on a node: once, and only while it is not being deleted.
 
@@ -138,6 +140,7 @@ def bind(reg: Registry, table: Table, request: Request) -> None:
     record(reg, request, name, pod, new)
 
 
+# %% book/04b_admission_and_the_wire.ipynb#a3a83c90
 @by_identity
 def placed(spec: PodSpec, node: str) -> PodSpec:
     """Return a spec with a node; pods of one template on one node share it."""
@@ -183,6 +186,7 @@ def evict(reg: Registry, table: Table, request: Request) -> Object:
     return delete(reg, table, replace(request, options=replace(options, preconditions=None)))
 
 
+# What each verb does to a subresource other than status.
 SUBRESOURCES: dict[tuple[str, str], Callable[[Registry, Table, Request], Any]] = {
     ("get", "scale"): get_scale,
     ("update", "scale"): write_scale,
@@ -191,4 +195,3 @@ SUBRESOURCES: dict[tuple[str, str], Callable[[Registry, Table, Request], Any]] =
     ("create", "eviction"): evict,
     ("update", "finalize"): update,
 }
-"""What each verb does to a subresource other than status."""

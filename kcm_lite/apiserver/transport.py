@@ -25,7 +25,7 @@ from kcm_lite.apiserver.store import Sink
 from kcm_lite.clock import Clock
 from kcm_lite.trace import Delivery, Trace
 
-# %% book/04b_admission_and_the_wire.ipynb#0f890331
+# %% book/04b_admission_and_the_wire.ipynb#665d5390
 BOOKMARK_SECONDS = 60.0
 """How often a watcher that asks for bookmarks gets one."""
 
@@ -42,6 +42,7 @@ class Latency(msgspec.Struct, frozen=True):
     watch: float = 0.002
 
 
+# %% book/04b_admission_and_the_wire.ipynb#4d222223
 @dataclass(slots=True, eq=False)
 class Watch:
     """An open watch: batches of events, each what was committed in one instant.
@@ -82,7 +83,7 @@ class Watch:
         end(self, WatchClosed())
 
 
-# %% book/04b_admission_and_the_wire.ipynb#034bfc27
+# %% book/04b_admission_and_the_wire.ipynb#b7bceacd
 def begin(watch: Watch, subscribe: Callable[[Sink], Callable[[], None]]) -> None:
     """Begin to hear of changes, unless the watch was stopped before it began."""
     if watch.ended is not None:
@@ -116,6 +117,7 @@ def arrive(watch: Watch, batch: list[WatchEvent]) -> None:
     wake(watch)
 
 
+# %% book/04b_admission_and_the_wire.ipynb#fa85b1dc
 def end(watch: Watch, error: Exception) -> None:
     """End a watch: what has arrived is still handed out, then ``error`` is raised."""
     if watch.cancel is not None:
@@ -140,6 +142,16 @@ def note(watch: Watch, trace: Trace, batch: list[WatchEvent]) -> None:
 
 
 # %% book/04b_admission_and_the_wire.ipynb#c34d5939
+def serve(transport: InMemoryTransport, request: Request, reply: Future[Any]) -> None:
+    """Let the server act on a request, and send its answer on the way back."""
+    answer, error = None, None
+    try:
+        answer = transport.server.handle(request)
+    except StatusError as refusal:
+        error = refusal
+    transport.clock.call_later(transport.latency.call / 2, settle, reply, answer, error)
+
+
 def settle(reply: Future[Any], answer: Any, error: StatusError | None) -> None:
     """Hand an answer or a refusal to the caller, unless the caller has gone."""
     if reply.done():
@@ -150,6 +162,14 @@ def settle(reply: Future[Any], answer: Any, error: StatusError | None) -> None:
         reply.set_exception(error)
 
 
+async def send_bookmarks(transport: InMemoryTransport) -> None:
+    """Send bookmarks for ever; the loop keeps no clock from settling."""
+    while True:
+        await transport.clock.sleep(BOOKMARK_SECONDS, background=True)
+        transport.server.send_bookmarks()
+
+
+# %% book/04b_admission_and_the_wire.ipynb#ba2c5e2c
 class InMemoryTransport:
     """The way to an API server in the same process; implements the client's ``Transport``.
 
@@ -181,15 +201,8 @@ class InMemoryTransport:
             StatusError: The server refused.
         """
         reply: Future[Any] = get_running_loop().create_future()
-        self.clock.call_later(self.latency.call / 2, self._serve, request, reply)
+        self.clock.call_later(self.latency.call / 2, serve, self, request, reply)
         return await reply
-
-    def _serve(self, request: Request, reply: Future[Any]) -> None:
-        try:
-            answer, error = self.server.handle(request), None
-        except StatusError as refused:
-            answer, error = None, refused
-        self.clock.call_later(self.latency.call / 2, settle, reply, answer, error)
 
     def watch(self, type: type[Object], *, client: str = "", **more: Any) -> Watch:
         """Begin a watch; the server hears of it half a call later.
@@ -204,10 +217,5 @@ class InMemoryTransport:
         self.clock.call_later(self.latency.call / 2, begin, watch, ask)
         if not self._bookmarking:
             self._bookmarking = True
-            self.clock.spawn(self._bookmark(), name="bookmarks")
+            self.clock.spawn(send_bookmarks(self), name="bookmarks")
         return watch
-
-    async def _bookmark(self) -> None:
-        while True:
-            await self.clock.sleep(BOOKMARK_SECONDS, background=True)
-            self.server.send_bookmarks()
