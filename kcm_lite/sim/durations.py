@@ -7,7 +7,7 @@ import re
 from kcm_lite.sim.check import Problem, show
 
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-PATTERN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+PATTERN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
 ALLOWED = "seconds or a duration such as 90, 90s, 5m, 1h30m"
 
 

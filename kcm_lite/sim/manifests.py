@@ -11,6 +11,7 @@ from kcm_lite.api.scheme import BY_KIND, resource_of
 from kcm_lite.api.serial import DecodeError, decode
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.sim.check import BadInput, Problem, show
+from kcm_lite.sim.kinds import simulated_kind
 
 T = TypeVar("T", bound=Object)
 
@@ -62,7 +63,7 @@ def read_manifest(raw: Mapping[str, Any], *, namespace: str, where: str = "") ->
     if problems:
         raise BadInput(problems)
     version, kind = raw["apiVersion"], raw["kind"]
-    if (version, kind) not in BY_KIND:
+    if simulated_kind(version, kind) is None:
         name = str(meta.get("name") or meta.get("generateName"))
         return Inert(version, kind, str(meta.get("namespace") or namespace), name, raw)
     try:

@@ -251,7 +251,7 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any, Any
         yield path, a, b
 
 
-def around(lines: Iterable[Line], t: float, *, before: int = 4, after: int = 2) -> list[Line]:
+def around(lines: Iterable[Line], t: float, *, before: int = 6, after: int = 2) -> list[Line]:
     """Return the lines next to a moment."""
     every = list(lines)
     split = sum(line.t <= t for line in every)

@@ -207,9 +207,7 @@ def peers_change_together(scenario: dict[str, Any], golden: Run) -> bool:
 def owners_start_together(scenario: dict[str, Any], golden: Run) -> bool:
     """Whether pods of several owners were created in the same instant."""
     born = sorted((p["created"], str(p["owner"])) for p in golden["pods"])
-    return any(
-        b[0] - a[0] <= INSTANT and a[1] != b[1] for a, b in itertools.pairwise(born)
-    )
+    return any(b[0] - a[0] <= INSTANT and a[1] != b[1] for a, b in itertools.pairwise(born))
 
 
 EXEMPTIONS = (

@@ -5,16 +5,17 @@ from __future__ import annotations
 import fnmatch
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kcm_lite.api.yaml import load_documents
-
 from kcm_lite.api.scheme import RESOURCES
+from kcm_lite.api.yaml import load_documents
+from kcm_lite.controllers.context import CONTROLLERS
 from kcm_lite.sim.check import BadInput
 from kcm_lite.sim.cluster import START
+from kcm_lite.sim.kinds import is_simulated
 from kcm_lite.sim.scenario import parse_scenario, run_scenario
 from tests.golden.compare import Part, Verdict, compare
 from tests.golden.normalize import normalize
@@ -22,11 +23,15 @@ from tests.golden.parts import Run
 
 OWN = Path(__file__).parent.parent / "data" / "golden"
 
-BUILT = {"replicaset", "replicationcontroller", "garbage-collector"}
-"""What a scenario may be about, by its ``controller``."""
-
-AGENTS = {"replicaset-controller", "replication-controller", "generic-garbage-collector"}
-"""The controllers whose writes we can make."""
+CONTROLLER_OF = {
+    "daemon-set-controller": "daemonset-controller",
+    "generic-garbage-collector": "garbage-collector-controller",
+    "node-controller": "node-lifecycle-controller",
+    "pod-garbage-collector": "pod-garbage-collector-controller",
+    "pvc-protection-controller": "persistentvolumeclaim-protection-controller",
+    "replication-controller": "replicationcontroller-controller",
+}
+"""The controller behind a user agent, where the two are not called alike."""
 
 SOMETIMES_WATCHED = {"Node": "nodes", "Namespace": "namespaces", "ResourceQuota": "resourcequotas"}
 """Kinds that only some recordings watched: those that show at least one of it."""
@@ -122,22 +127,19 @@ def load(path: Path) -> Run:
         return run
 
 
-def missing_parts(raw: dict[str, Any], golden: Run) -> list[str]:
+def missing_parts(raw: Mapping[str, Any], golden: Run) -> list[str]:
     """Return what a scenario needs and we have not built: kinds and controllers."""
-    known = {r.kind for r in RESOURCES}
-    manifests = [
-        *(raw.get("objects") or ()),
-        *(a["object"] for a in raw.get("actions") or () if "object" in a),
-    ]
-    kinds = [m["kind"] for m in manifests] + [
-        a["kind"] for a in raw.get("actions") or () if "kind" in a
-    ]
-    out = [f"kind {kind}" for kind in dict.fromkeys(kinds) if kind not in known]
+    actions = raw.get("actions") or ()
+    manifests = [*(raw.get("objects") or ()), *(a["object"] for a in actions if "object" in a)]
+    kinds = [m["kind"] for m in manifests] + [a["kind"] for a in actions if "kind" in a]
+    built = {r.kind for r in RESOURCES if is_simulated(r)}
+    out = [f"kind {kind}" for kind in dict.fromkeys(kinds) if kind not in built]
     about = raw.get("controller", "")
-    if about and about not in BUILT:
+    if about and f"{about}-controller" not in CONTROLLERS:
         out.append(f"controller {about}")
     agents = dict.fromkeys(w["agent"] for w in golden["writes"])
-    return out + [f"writes of {agent}" for agent in agents if agent not in AGENTS]
+    unknown = [a for a in agents if CONTROLLER_OF.get(a, a) not in CONTROLLERS]
+    return out + [f"writes of {agent}" for agent in unknown]
 
 
 def replay(recording: Recording) -> Result:

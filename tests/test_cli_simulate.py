@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kcm_lite
+from kcm_lite.api.yaml import dump
+from kcm_lite.cli import main
+from kcm_lite.sim.simulate import Meter, shortened
+from tests.golden.replay import OWN
+from tests.sim_support import pod, replica_set
+
+Capture = pytest.CaptureFixture[str]
+
+
+def write(path: Path, *documents: Any) -> str:
+    path.write_text("\n---\n".join(map(json.dumps, documents)))
+    return str(path)
+
+
+def call(capsys: Capture, *args: str) -> tuple[int, str, str]:
+    code = main(["simulate", *args])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {}}
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}}
+
+
+def test_a_manifest_gives_a_timeline_and_the_final_state(tmp_path: Path, capsys: Capture) -> None:
+    path = write(tmp_path / "web.yaml", SERVICE, replica_set(3), pod(), DEPLOYMENT)
+    code, out, err = call(capsys, path)
+    assert (code, err) == (0, "")
+    assert "default  (3 nodes, seed 0, client limits 20/30)" in out
+    assert "00:02.0  ReplicaSet/web: 3 pods ready" in out
+    assert "stored, not simulated: Service/web, Deployment/api\n" in out
+    assert "after 01:00.0" in out
+    assert "NAME   DESIRED   CURRENT   READY   AGE\nweb    3         3         3       60s" in out
+    assert out.endswith("ReplicaSet/web is complete\n")
+    assert max(map(len, out.splitlines())) < 100
+
+
+def test_a_directory_and_standard_input(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.yaml", replica_set(1, name="a"))
+    write(tmp_path / "b.yml", replica_set(1, name="b"))
+    (tmp_path / "notes.txt").write_text("no manifest")
+    monkeypatch.setattr("sys.stdin", io.StringIO(dump(replica_set(1, name="c"))))
+    code, out, _ = call(capsys, str(tmp_path), "-")
+    assert code == 0
+    for name in "abc":
+        assert f"ReplicaSet/{name} is complete" in out
+
+
+def test_a_golden_scenario_runs_unchanged(capsys: Capture) -> None:
+    code, out, _ = call(capsys, str(OWN / "scenarios" / "rs-down-notready.yaml"))
+    assert code == 0
+    assert out.startswith("rs-down-notready: victim: the Running pod that is not ready  (3 nodes")
+    assert "client limits 1000/1000" in out
+    assert "00:08.0  ReplicaSet/web: 1 pod being deleted (replicaset-controller)" in out
+
+
+def scenario(tmp_path: Path, **raw: Any) -> str:
+    return write(tmp_path / "scenario.yaml", {"id": "s", "until": 10, **raw})
+
+
+def test_a_scenario_goes_with_manifests(tmp_path: Path, capsys: Capture) -> None:
+    manifest = write(tmp_path / "web.yaml", replica_set(3))
+    scale = {"at": 5, "do": "scale", "kind": "rs", "name": "web", "replicas": 1}
+    plan = scenario(tmp_path, actions=[scale], nodes=1, seed=3)
+    code, out, _ = call(capsys, manifest, "--scenario", plan)
+    assert code == 0
+    assert "s  (1 nodes, seed 3, client limits 1000/1000)" in out
+    assert "user sets spec.replicas 3 -> 1" in out
+
+
+def test_options_win_over_the_scenario(tmp_path: Path, capsys: Capture) -> None:
+    plan = scenario(tmp_path, objects=[replica_set(2)], nodes=1)
+    args = ("--until", "2m", "--seed", "9", "--nodes", "5", "--qps", "7", "--burst", "8")
+    code, out, _ = call(capsys, plan, *args)
+    assert code == 0
+    assert "s  (5 nodes, seed 9, client limits 7/8)" in out and "after 02:00.0" in out
+    assert "client limits none" in call(capsys, plan, "--qps", "0")[1]
+
+
+def test_a_failed_expectation_is_exit_1_with_what_happened_around_it(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    plan = scenario(
+        tmp_path,
+        objects=[replica_set(3)],
+        expect=[
+            {"within": 5, "pods": {"ready": True}, "count": 3},
+            {"always": [3, 10], "pods": {"ready": True}, "atLeast": 3},
+        ],
+        actions=[{"at": 6, "do": "deletePod", "pick": "oldest"}],
+    )
+    code, out, err = call(capsys, plan)
+    assert (code, err) == (1, "")
+    place = out.index("FAILED expect[1] (always: [3, 10], pods: {ready: true}, atLeast: 3)")
+    report = out[place:]
+    assert "no more at 00:07.0, found 2" in report
+    assert "    00:06.0  ReplicaSet/web: 1 pod being deleted (user)" in report
+    assert out.endswith("1 of 2 expectations held\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: Pod\napiVersion: v1\n", "bad.yaml: document 1, line 1: metadata: got null"),
+        (
+            "---\na: b\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  nmae: y\n",
+            "bad.yaml: document 2, line 8: metadata.nmae: unknown field",
+        ),
+        ("a: [", "bad.yaml: document 1, line 2"),
+        ("- 1\n", "bad.yaml: document 1, line 1: expected a map, got list"),
+        ("", "bad.yaml: nothing to simulate in it"),
+        (
+            "id: x\nuntil: soon\n",
+            'bad.yaml: document 1, line 2: until: got "soon", want seconds or',
+        ),
+        (
+            "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x}\nspec: {replicas: many}\n",
+            'line 4: spec.replicas: expected int, got str ("many")',
+        ),
+        (
+            "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x}\nspec: {replicas: 1}\n",
+            'ReplicaSet.apps "x" is invalid: ',
+        ),
+        (
+            "id: x\nuntil: 9\nactions:\n- {at: 1, do: scale, kind: rs, name: w, replicas: 1}\n",
+            'actions[0] (scale at 1): replicasets.apps "w" not found',
+        ),
+        ("id: x\nuntil: 9\n---\nid: y\nuntil: 9\n", "only one scenario can be run at a time"),
+    ],
+)
+def test_bad_input_is_exit_2_and_leaves_nothing(
+    tmp_path: Path, capsys: Capture, text: str, message: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    page, data = tmp_path / "o.html", tmp_path / "o.json"
+    code, out, err = call(
+        capsys, str(tmp_path / "bad.yaml"), "--json", str(data), "--html", str(page)
+    )
+    assert (code, out) == (2, "")
+    assert message in err
+    assert all(line.startswith("kcm-lite: ") for line in err.splitlines())
+    assert not page.exists() and not data.exists()
+
+
+def test_all_bad_documents_are_named_at_once(tmp_path: Path, capsys: Capture) -> None:
+    one = {**pod("a"), "spec": {"containers": 1}}
+    two = {**pod("b"), "spec": {"containers": 2}}
+    code, _, err = call(capsys, write(tmp_path / "x.yaml", one, pod("c"), two))
+    assert code == 2
+    heads = [line.split(", line")[0] for line in err.splitlines()]
+    assert [h.rpartition(": ")[2] for h in heads] == ["document 1", "document 3"]
+
+
+def test_files_that_are_not_there(tmp_path: Path, capsys: Capture) -> None:
+    code, _, err = call(capsys, str(tmp_path / "none.yaml"))
+    assert code == 2 and "none.yaml: No such file or directory" in err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code, _, err = call(capsys, str(empty))
+    assert code == 2 and "no file named *.yaml" in err
+    good = write(tmp_path / "web.yaml", pod())
+    code, _, err = call(capsys, good, "--json", str(tmp_path / "no" / "o.json"))
+    assert code == 2 and "No such file or directory" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--until", "soon"], 'got "soon", want seconds or a duration such as 90, 90s, 5m, 1h30m'),
+        (["--nodes", "-1"], 'got "-1", want a whole number >= 0'),
+        (["--seed", "x"], 'got "x", want a whole number >= 0'),
+        (["--qps", "nan"], 'got "nan", want a number >= 0'),
+        (["--frobnicate"], "unrecognized arguments"),
+    ],
+)
+def test_bad_options(tmp_path: Path, capsys: Capture, args: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["simulate", write(tmp_path / "web.yaml", pod()), *args])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_json_holds_the_run(tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "o.json"
+    plan = scenario(tmp_path, objects=[replica_set(2), SERVICE], expect=[{"pods": {}, "count": 2}])
+    assert call(capsys, plan, "--json", str(target))[0] == 0
+    document = json.loads(target.read_text())
+    assert document["ok"] is True and document["until"] == 10
+    assert document["timeline"][0] == {
+        "t": 0.0,
+        "end": 0.0,
+        "subject": "ReplicaSet/web",
+        "text": "ReplicaSet/web: created by user, wants 2",
+    }
+    kinds = [o["kind"] for o in document["objects"]]
+    assert kinds.count("Pod") == 2 and kinds.count("ReplicaSet") == 1
+    assert document["expect"][0] == {
+        "where": "expect[0]",
+        "text": "pods: {}, count: 2",
+        "ok": True,
+        "t": 10.0,
+        "found": 2,
+    }
+    assert document["not_simulated"][0]["kind"] == "Service"
+
+
+def test_json_is_the_same_every_time(tmp_path: Path, capsys: Capture) -> None:
+    plan = scenario(tmp_path, objects=[replica_set(20)])
+    texts = []
+    for name in ("a", "b"):
+        call(capsys, plan, "--json", str(tmp_path / name))
+        texts.append((tmp_path / name).read_text())
+    assert texts[0] == texts[1]
+
+
+def test_the_page_is_one_file_without_requests(tmp_path: Path, capsys: Capture) -> None:
+    pytest.importorskip("plotly")
+    target = tmp_path / "o.html"
+    evil = replica_set(2)
+    evil["spec"]["template"]["metadata"]["annotations"] = {"x": "</script><script>alert(1)"}
+    plan = scenario(
+        tmp_path,
+        title="<b>bold</b> & more",
+        objects=[evil, SERVICE],
+        expect=[{"pods": {}, "count": 3}],
+    )
+    assert call(capsys, plan, "--html", str(target))[0] == 1
+    page = target.read_text()
+    assert "<title>&lt;b&gt;bold&lt;/b&gt; &amp; more</title>" in page
+    assert "<b>bold" not in page
+    assert re.findall(r"<(?:script|link|img|iframe)[^>]*", page) == [
+        '<link rel="icon" href="data:,"',
+        '<script type="application/json" id="figures"',
+        "<script",
+        '<script type="module"',
+    ]
+    for text in ("Pods", "Replicas", "API writes", "Work queues", "Timeline", "Decisions"):
+        assert f"<h2>{text}</h2>" in page
+    assert "0 of 1" in page and "Stored, not simulated: Service/web" in page
+
+
+def test_html_without_the_extra_says_what_to_install(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kcm_lite.viz.report", None)
+    page = tmp_path / "o.html"
+    code, out, err = call(capsys, write(tmp_path / "web.yaml", pod()), "--html", str(page))
+    assert (code, out) == (2, "") and not page.exists()
+    assert "--html needs the viz extra" in err and 'pip install "kcm-lite[viz]"' in err
+
+
+def test_long_reports_are_shortened_unless_all_is_asked_for(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = write(tmp_path / "web.yaml", replica_set(60))
+    _, short, _ = call(capsys, path)
+    _, full, _ = call(capsys, path, "--all")
+    assert "21 lines left out; --all prints them" in short
+    assert len(full.splitlines()) > len(short.splitlines())
+    assert "left out" not in full
+    assert shortened(["x"] * 40, False) == ["x"] * 40
+
+
+def test_a_progress_line_on_a_terminal_only(tmp_path: Path, capsys: Capture) -> None:
+    screen = io.StringIO()
+    meter = Meter(60, screen)
+    meter(15)
+    meter(15)
+    meter(30)
+    meter.clear()
+    assert screen.getvalue() == "\r00:15.0 of 01:00.0 (25 %)\r00:30.0 of 01:00.0 (50 %)\r\x1b[K"
+    assert call(capsys, write(tmp_path / "web.yaml", pod()))[2] == ""
+
+
+def test_version_and_help(capsys: Capture) -> None:
+    for args, text in (
+        (["--version"], f"kcm-lite {kcm_lite.__version__}"),
+        (["--help"], "simulate"),
+        (["simulate", "--help"], "--until TIME"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(args)
+        assert caught.value.code == 0
+        assert text in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "web.yaml", replica_set(60))
+    command = f"{sys.executable} -m kcm_lite.cli simulate {path} --all | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith("default")
