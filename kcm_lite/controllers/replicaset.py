@@ -14,7 +14,6 @@ from typing import Any
 
 from kcm_lite.api.apps import ReplicaSet
 from kcm_lite.api.core import Pod
-from kcm_lite.api.errors import StatusError
 from kcm_lite.api.meta import OwnerReference, controller_of, object_key
 from kcm_lite.api.scheme import resource_of
 from kcm_lite.api.selectors import Selector, SelectorError
@@ -54,7 +53,11 @@ from kcm_lite.reconcile.podutil import (
     filter_terminating_pods,
     index_by_pod_controller,
 )
-from kcm_lite.reconcile.refmanager import ControllerRefManager, claim_objects
+from kcm_lite.reconcile.refmanager import (
+    ControllerRefManager,
+    claim_objects,
+    recheck_deletion_timestamp,
+)
 from kcm_lite.reconcile.worker import start_workers
 from kcm_lite.trace import Trace
 
@@ -133,35 +136,13 @@ async def claim_pods(rsc: ReplicaSetController[W], rs: W, selector: Selector) ->
         decide(rsc, key, what, object_key(pod), f"{why} the selector {selector}")
 
     async def can_adopt() -> None:
-        await recheck_deletion_timestamp(rsc, rs)
+        await recheck_deletion_timestamp(rsc.client, rs)
 
     manager = ControllerRefManager(rs, selector, can_adopt, patch)
     active: list[Pod] = await claim_objects(manager, filter_active_pods(every))
     terminating: list[Pod] = filter_claimed_pods(rs, selector, filter_terminating_pods(every))
     states: Counter[PodState] = Counter(state_of(pod) for pod in [*active, *terminating])
     return Found(states, active)
-
-
-# %% book/07_replicaset.ipynb#56ff6411
-async def recheck_deletion_timestamp(rsc: ReplicaSetController[W], rs: W) -> None:
-    """Ask the server, not the cache, whether the set still lives, before it adopts anything.
-
-    Raises:
-        RuntimeError: It is being deleted, it is gone, or another one has its name.
-    """
-    meta, key = rs.metadata, object_key(rs)
-    try:
-        fresh = await rsc.client.get(rsc.kind.type, meta.namespace, meta.name)
-    except (StatusError, OSError) as error:
-        raise RuntimeError(f"can't recheck DeletionTimestamp: {error}") from error
-    if fresh.metadata.uid != meta.uid:
-        raise RuntimeError(
-            f"can't recheck DeletionTimestamp: original {rs.KIND} {key} is gone: "
-            f"got uid {fresh.metadata.uid}, wanted {meta.uid}"
-        )
-    if fresh.metadata.deletion_timestamp is not None:
-        when = fresh.metadata.deletion_timestamp
-        raise RuntimeError(f"{key} has just been deleted at {when:%Y-%m-%d %H:%M:%S} +0000 UTC")
 
 
 # %% book/07_replicaset.ipynb#e4056436

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from kcm_lite.api.errors import Invalid, NotFound
-from kcm_lite.api.meta import Object, controller_of
+from kcm_lite.api.errors import Invalid, NotFound, StatusError
+from kcm_lite.api.meta import Object, controller_of, object_key
 from kcm_lite.api.selectors import Selector
+from kcm_lite.client.clientset import Client
 
 # %% book/11_owner_references.ipynb#4b490daf
 T = TypeVar("T", bound=Object)
@@ -88,6 +89,28 @@ async def check_can_adopt(manager: ControllerRefManager[T], obj: Object) -> None
         meta = obj.metadata
         name = f"{obj.KIND} {meta.namespace}/{meta.name} ({meta.uid})"
         raise RuntimeError(f"can't adopt {name}: {manager.refusal}")
+
+
+# %% book/11_owner_references.ipynb#ad159dc7
+async def recheck_deletion_timestamp(client: Client, owner: Object) -> None:
+    """Ask the server whether ``owner`` still lives: the ``can_adopt`` of every controller.
+
+    Raises:
+        RuntimeError: It is being deleted, it is gone, or another one has its name.
+    """
+    meta, key = owner.metadata, object_key(owner)
+    try:
+        fresh = await client.get(type(owner), meta.namespace, meta.name)
+    except (StatusError, OSError) as error:
+        raise RuntimeError(f"can't recheck DeletionTimestamp: {error}") from error
+    if fresh.metadata.uid != meta.uid:
+        raise RuntimeError(
+            f"can't recheck DeletionTimestamp: original {owner.KIND} {key} is gone: "
+            f"got uid {fresh.metadata.uid}, wanted {meta.uid}"
+        )
+    if fresh.metadata.deletion_timestamp is not None:
+        when = fresh.metadata.deletion_timestamp
+        raise RuntimeError(f"{key} has just been deleted at {when:%Y-%m-%d %H:%M:%S} +0000 UTC")
 
 
 # %% book/11_owner_references.ipynb#549bfa8f
