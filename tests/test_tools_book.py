@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from sphinx.errors import ConfigError
 
@@ -269,10 +270,29 @@ def test_the_cache_follows_every_file_of_the_package(tmp_path: Path) -> None:
     assert package_digest(tmp_path) == seen[-1]
 
 
-def test_the_reference_lists_every_module() -> None:
-    names = reference.module_names()
-    assert "kcm_lite.viz.explorer" in names
-    assert names == sorted(set(names))
+def test_the_reference_has_every_module() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("api_*.md")]
+    rooms = " ".join(re.findall(r"package-modules:: (.*)", "".join(pages))).split()
+    assert len(rooms) == len(set(rooms))
+    modules = {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in (ROOT / "kcm_lite").rglob("*.py")
+        if not path.name.startswith("_")
+    }
+    assert modules <= set(reference.module_names(rooms))
+
+
+def test_a_struct_is_shown_by_its_fields_whatever_they_are_annotated_with() -> None:
+    class Thing(msgspec.Struct, kw_only=True):
+        name: str
+        kind: "no_such_name"  # noqa: F821
+        size: int = 3
+        labels: dict[str, str] = msgspec.field(default_factory=dict)
+        last: str
+
+    documenter = reference.StructDocumenter.__new__(reference.StructDocumenter)
+    documenter.object = Thing
+    assert documenter.format_signature() == "(name, kind, size=3, labels=dict(), last)"
 
 
 def test_an_explorers_readout_is_escaped() -> None:

@@ -20,9 +20,10 @@ Each entry says *when*, *what* and *how it must compare*::
 
 What can be looked at:
 
+============================ =======================================================================
 ``object`` with ``path``     a field, as written in a manifest: ``spec.replicas``,
-                             ``status.conditions[type=Ready].status``, ``spec.containers[0].image``,
-                             ``metadata.annotations['a.b/c']``
+                             ``status.conditions[type=Ready].status``,
+                             ``spec.containers[0].image``, ``metadata.annotations['a.b/c']``
 ``object`` with ``exists``   whether the object is there
 ``object`` with ``verdict``  ``complete`` (all replicas there, ready, available, none surplus),
                              ``progressing``, or ``failing`` (a condition says so)
@@ -30,6 +31,7 @@ What can be looked at:
                              the controller), ``labels``, ``node``, ``deleting``, ``name``
 ``event``                    how often an event was reported that matches ``reason``, ``type``,
                              ``object``, ``message`` (a part of it)
+============================ =======================================================================
 
 How it compares: ``equals``, ``notEquals``, ``atLeast``, ``atMost``, ``contains`` (of a text or
 list), ``matches`` (a regular expression), ``exists``. For pods and events ``count`` is ``equals``;

@@ -1,7 +1,7 @@
 """One object, two lives: a figure with live controls in Jupyter, precomputed in the static book.
 
 In a notebook with a kernel, moving a control runs Python. On a static page there is no kernel,
-so the book's build computes the figure for every choice, and a script shows the chosen one.
+so the book's build computes the figure for every choice, and a script shows the chosen one::
 
     Explorer(
         lambda failures: plot_delays(failures),
