@@ -40,6 +40,7 @@ def delete(reg: Registry, table: Table, request: Request) -> Object:
     return mark_or_remove(reg, table, request, old, options)
 
 
+# %% book/04_api_server.ipynb#3f2dfab4
 def mark_or_remove(
     reg: Registry, table: Table, request: Request, old: Object, options: DeleteOptions
 ) -> Object:
@@ -96,6 +97,7 @@ def begin(
     return deleting(meta, due, wanted), True, False
 
 
+# %% book/04_api_server.ipynb#1595dbeb
 def deleting(meta: ObjectMeta, due: datetime, grace: int) -> ObjectMeta:
     """Return metadata with the mark of a deletion."""
     return replace(meta, deletion_timestamp=due, deletion_grace_period_seconds=grace)
@@ -201,6 +203,7 @@ def delete_namespace(
     return mark_or_remove(reg, table, request, old, options)
 
 
+# %% book/04_api_server.ipynb#fdd8fc5b
 def delete_collection(reg: Registry, table: Table, request: Request) -> tuple[Object, ...]:
     """Delete all objects that a request selects, each as `delete` does; return them."""
     gone = []

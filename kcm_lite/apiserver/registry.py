@@ -45,6 +45,7 @@ Check = Callable[["Registry", Request, Object, Object | None], None]
 Chain = tuple[tuple[Admit, ...], tuple[Check, ...]]
 
 
+# %% book/04_api_server.ipynb#f2309e1e
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """An admission plugin: what it looks at, and what it does to it.
@@ -206,6 +207,7 @@ def create(reg: Registry, table: Table, request: Request) -> Object:
     return new
 
 
+# %% book/04_api_server.ipynb#36d6909b
 def in_namespace(resource: Resource, namespace: str, obj: Object) -> Object:
     """Return an object with the request's namespace filled in.
 

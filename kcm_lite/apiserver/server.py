@@ -52,6 +52,7 @@ def list_objects(reg: Registry, table: Table, request: Request) -> ObjectList[Ob
     return ObjectList(items, str(reg.store.revision))
 
 
+# %% book/04_api_server.ipynb#d92e0daf
 # What each verb does to an object or to a subresource of it.
 VERBS: dict[tuple[str, str], Verb] = {
     ("get", ""): get,
@@ -68,7 +69,7 @@ VERBS: dict[tuple[str, str], Verb] = {
 }
 
 
-# %% book/04_api_server.ipynb#d92e0daf
+# %% book/04_api_server.ipynb#88a989a0
 def serves(resource: Resource, subresource: str) -> bool:
     """Whether objects of this kind have the subresource."""
     match subresource:
@@ -102,69 +103,69 @@ def route(kind: type[Object], verb: str, subresource: str) -> Verb:
     return serve
 
 
-def refused(reg: Registry, request: Request, error: StatusError) -> None:
-    """Record a write that was refused."""
-    if reg.trace is None or request.verb in ("get", "list"):
-        return
+# %% book/04_api_server.ipynb#dcb1b1d8
+def serve(reg: Registry, request: Request) -> Any:
+    """Do what a request asks; record it if it is a write, refused or not."""
+    try:
+        verb = route(request.type, request.verb, request.subresource)
+        return verb(reg, reg.store.tables[request.type], request)
+    except StatusError as error:
+        if reg.trace is not None and request.verb not in ("get", "list"):
+            reg.trace.write(refusal(reg.clock.time(), request, error))
+        raise
+
+
+def refusal(t: float, request: Request, error: StatusError) -> ApiWrite:
+    """Return the record of a write that was refused."""
     name, resource = request.name, BY_TYPE.get(request.type)
     if not name and isinstance(request.body, Object):
         name = request.body.metadata.name or request.body.metadata.generate_name
-    reg.trace.write(
-        ApiWrite(
-            reg.clock.time(),
-            request.agent,
-            request.verb,
-            resource.plural if resource else request.type.KIND,
-            request.subresource,
-            request.namespace,
-            name,
-            error.code,
-            error.message,
-            patch=request.body if request.verb == "patch" else None,
-            options=request.options,
-        )
+    return ApiWrite(
+        t,
+        request.agent,
+        request.verb,
+        resource.plural if resource else request.type.KIND,
+        request.subresource,
+        request.namespace,
+        name,
+        error.code,
+        error.message,
+        patch=request.body if request.verb == "patch" else None,
+        options=request.options,
     )
 
 
 # %% book/04_api_server.ipynb#cead22d6
 class Verbs:
-    """The verbs as methods, on top of ``handle``."""
+    """The verbs as methods, on top of ``handle``; further arguments are those of a `Request`."""
 
     def handle(self, request: Request) -> Any:
         """Do what a request asks."""
         raise NotImplementedError
 
-    def _about(self, obj: T, verb: str, **more: Any) -> T:
-        meta = obj.metadata
-        done: T = self._ask(verb, type(obj), meta.namespace, meta.name, body=obj, **more)
-        return done
-
-    def _ask(self, verb: str, type: type[T], namespace: str, name: str = "", **more: Any) -> Any:
-        return self.handle(Request(verb=verb, type=type, namespace=namespace, name=name, **more))
-
     def create(self, obj: T, **more: Any) -> T:
         """Create an object in the namespace that it names."""
-        return self._about(obj, "create", **more)
+        return self._put("create", obj, **more)
 
     def update(self, obj: T, **more: Any) -> T:
         """Replace an object, or with ``subresource="status"`` its status."""
-        return self._about(obj, "update", **more)
+        return self._put("update", obj, **more)
 
     def get(self, type: type[T], namespace: str, name: str, **more: Any) -> T:
         """Return one object."""
-        found: T = self._ask("get", type, namespace, name, **more)
-        return found
+        return self._ask("get", type, namespace, name, **more)
 
     def list(self, type: type[T], namespace: str = "", **more: Any) -> ObjectList[T]:
         """Return the objects that ``label_selector`` and ``field_selector`` select."""
-        found: ObjectList[T] = self._ask("list", type, namespace, **more)
+        request = Request(verb="list", type=type, namespace=namespace, **more)
+        found: ObjectList[T] = self.handle(request)
         return found
 
     def patch(self, type: type[T], namespace: str, name: str, body: Any, **more: Any) -> T:
         """Change parts of an object, by a merge patch unless ``patch_type`` says otherwise."""
-        more.setdefault("patch_type", "merge")
-        changed: T = self._ask("patch", type, namespace, name, body=body, **more)
-        return changed
+        return self._ask(
+            "patch", type, namespace, name, body=body, **{"patch_type": "merge", **more}
+        )
 
     def delete(
         self,
@@ -175,8 +176,16 @@ class Verbs:
         **more: Any,
     ) -> T:
         """Delete an object, at once or by marking it; return it as it is or was."""
-        gone: T = self._ask("delete", type, namespace, name, options=options, **more)
-        return gone
+        return self._ask("delete", type, namespace, name, options=options, **more)
+
+    def _put(self, verb: str, obj: T, **more: Any) -> T:
+        meta = obj.metadata
+        return self._ask(verb, type(obj), meta.namespace, meta.name, body=obj, **more)
+
+    def _ask(self, verb: str, type: type[T], namespace: str, name: str, **more: Any) -> T:
+        request = Request(verb=verb, type=type, namespace=namespace, name=name, **more)
+        done: T = self.handle(request)
+        return done
 
 
 # %% book/04_api_server.ipynb#ab787323
@@ -219,12 +228,7 @@ class APIServer(Verbs):
         Raises:
             StatusError: The server refuses; its type says why (`NotFound`, `Conflict`, ...).
         """
-        try:
-            serve = route(request.type, request.verb, request.subresource)
-            return serve(self.registry, self.store.tables[request.type], request)
-        except StatusError as error:
-            refused(self.registry, request, error)
-            raise
+        return serve(self.registry, request)
 
     def subscribe(self, type: type[Object], sink: Sink, **more: Any) -> Callable[[], None]:
         """Watch a kind; the arguments are those of `kcm_lite.apiserver.store.subscribe`."""

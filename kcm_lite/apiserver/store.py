@@ -23,6 +23,7 @@ Sink = Callable[[WatchEvent], None]
 """Where a watcher's events go, one at a time, in the order of their versions."""
 
 
+# %% book/04_api_server.ipynb#2f8b8b3f
 @dataclass(slots=True)
 class Table:
     """The objects of one kind, and what happened to them lately.
@@ -135,6 +136,7 @@ def listing(
     return [obj for obj in objects if selects(namespace, labels, fields, obj)]
 
 
+# %% book/04_api_server.ipynb#cd5f18b6
 def subscribe(
     store: Store,
     table: Table,
@@ -204,6 +206,7 @@ def replay(table: Table, watcher: Watcher, version: int) -> None:
             tell(watcher, event, old)
 
 
+# %% book/04_api_server.ipynb#c934f372
 def bookmark(store: Store, table: Table, watcher: Watcher, notes: dict[str, str]) -> None:
     """Tell a watcher that it has heard everything up to now; ``notes`` are annotations."""
     version = str(store.revision)
