@@ -250,6 +250,12 @@ def test_no_limit(qps: float) -> None:
     assert times_of(Client(server, clock, qps=qps, burst=0), server, 100) == [0.0] * 100
 
 
+def test_a_bucket_that_holds_nothing_is_refused() -> None:
+    clock = VirtualClock()
+    with pytest.raises(ValueError, match="burst must be at least 1, got 0"):
+        Client(FakeServer(clock), clock, qps=20, burst=0)
+
+
 def test_another_agent_has_another_bucket() -> None:
     clock = VirtualClock()
     server = FakeServer(clock)

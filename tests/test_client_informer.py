@@ -268,6 +268,25 @@ def test_a_handler_that_raises_ends_the_run() -> None:
         rig.clock.run_for(1)
 
 
+@pytest.mark.parametrize("watch_list", [True, False])
+@pytest.mark.parametrize("before_start", [True, False])
+def test_a_handlers_error_does_not_pass_for_an_interruption(
+    watch_list: bool, before_start: bool
+) -> None:
+    rig = Rig(watch_list=watch_list)
+
+    def look_up(obj: Pod, initial: bool) -> None:
+        rig.informer.lister().get("ns", "somebody-else")  # NotFound, and nobody catches it
+
+    rig.informer.add_event_handler(on_add=look_up)
+    if before_start:
+        rig.server.put(pod("a"))
+    with pytest.raises(RuntimeError, match='a handler failed: pod "somebody-else" not found'):
+        rig.start()
+        rig.server.put(pod("b"))
+        rig.clock.run_for(1)
+
+
 def test_indexes_can_join_before_and_after_the_start() -> None:
     rig = Rig()
     rig.informer.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})

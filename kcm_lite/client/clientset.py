@@ -37,10 +37,9 @@ class Caller:
 
     Args:
         transport: The way to the API server.
-        clock: For the limit.
         agent: Who asks: the controller's name.
         qps: Requests a second in the long run; 0 or less: no limit.
-        burst: Requests at once after a quiet time.
+        burst: Requests at once after a quiet time; at least 1.
         metrics: Who counts.
     """
 
@@ -54,6 +53,8 @@ class Caller:
         burst: int = 30,
         metrics: RequestMetrics | None = None,
     ) -> None:
+        if qps > 0 and burst < 1:
+            raise ValueError(f"burst must be at least 1, got {burst}")
         self.transport, self.clock, self.agent = transport, clock, agent
         self.qps, self.burst, self.metrics = qps, burst, metrics
         self._bucket = TokenBucket(qps, burst, clock) if qps > 0 else None

@@ -254,8 +254,7 @@ class MeasuredQueue:
     """The metrics of one work queue: what `kcm_lite.client.workqueue.QueueMetrics` asks for."""
 
     def __init__(self, metrics: WorkQueueMetrics, name: str) -> None:
-        self._clock = metrics.clock
-        self._adds = metrics.adds.with_labels(name)
+        self._clock, self._adds = metrics.clock, metrics.adds.with_labels(name)
         self._depth = metrics.depth.with_labels(name)
         self._latency = metrics.latency.with_labels(name)
         self._work = metrics.work.with_labels(name)

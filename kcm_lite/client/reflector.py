@@ -131,17 +131,35 @@ async def list_and_watch(reflector: Reflector[T]) -> None:
     await follow(reflector, watch)
 
 
-def sync_with(reflector: Reflector[T], items: Sequence[T], resource_version: str) -> None:
-    """Tell the sink that this is all there is."""
-    reflector.sink.replace(items, resource_version)
-    reflector.last_sync_resource_version = resource_version
-
-
 def note(reflector: Reflector[T], text: str) -> None:
     """Put an interruption into the trace."""
     if reflector.trace is not None:
         line = f"{reflector.name}: {text}"
         reflector.trace.write(Note(reflector.clock.time(), "reflector", line))
+
+
+# %% book/05_informers.ipynb#4727a1bf
+def sync_with(reflector: Reflector[T], items: Sequence[T], resource_version: str) -> None:
+    """Tell the sink that this is all there is. Errors as for `deliver`."""
+    try:
+        reflector.sink.replace(items, resource_version)
+    except (StatusError, OSError) as error:
+        raise RuntimeError(f"a handler failed: {error}") from error
+    reflector.last_sync_resource_version = resource_version
+
+
+def deliver(reflector: Reflector[T], events: Sequence[WatchEvent]) -> None:
+    """Hand changes to the sink.
+
+    Raises:
+        RuntimeError: A handler let through an error that looks like an interruption of ours. It is
+            a bug, and must not pass for one.
+    """
+    try:
+        reflector.sink.apply(events)
+    except (StatusError, OSError) as error:
+        raise RuntimeError(f"a handler failed: {error}") from error
+    reflector.last_sync_resource_version = events[-1].resource_version
 
 
 # %% book/05_informers.ipynb#89de9992
@@ -159,8 +177,7 @@ async def follow(reflector: Reflector[T], watch: Watch | None) -> None:
         try:
             while True:
                 events = await watch.next()
-                reflector.sink.apply(events)
-                reflector.last_sync_resource_version = events[-1].resource_version
+                deliver(reflector, events)
                 seen += len(events)
         except (TooManyRequests, ConnectionRefusedError) as error:
             note(reflector, f"watch failed, backing off: {error}")
@@ -192,8 +209,7 @@ async def stream(reflector: Reflector[T]) -> Watch:
                     if obj.metadata.annotations.get(INITIAL_EVENTS_END) == "true":
                         sync_with(reflector, list(state.values()), event.resource_version)
                         if rest := events[position + 1 :]:
-                            reflector.sink.apply(rest)
-                            reflector.last_sync_resource_version = rest[-1].resource_version
+                            deliver(reflector, rest)
                         return watch
                 elif kind == "DELETED":
                     state.pop(object_key(obj), None)
