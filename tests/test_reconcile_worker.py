@@ -157,7 +157,7 @@ def test_a_worker_that_returned_is_started_again_after_a_second() -> None:
     world = World()
     world.queue.shut_down()
     (task,) = world.start(failing(), stop=world.stop)
-    world.clock.run_until(0.5)
+    world.clock.run_until(0.2)
     world.queue.shutting_down = False  # nobody does this; it makes the restart visible
     world.queue.add("a")
     world.clock.run_until(0.999)

@@ -44,8 +44,8 @@ async def process_next_work_item(
 ) -> bool:
     """Sync the next key: success forgets its failures, an error brings it back later.
 
-    Returns: False when the queue is shut down and empty.
-    Raises: Whatever ``sync`` raises that is a bug (see `PANICS`); it is in the trace then.
+    False means that the queue is shut down and empty. A bug in ``sync`` (see `PANICS`) goes into
+    the trace and on to the caller.
     """
     try:
         key = await queue.get()
