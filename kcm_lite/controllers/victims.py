@@ -20,7 +20,7 @@ from kcm_lite.api.core import Pod
 from kcm_lite.api.golang import parse_int
 from kcm_lite.reconcile.podutil import is_pod_active, pod_ready_condition
 
-# %% book/07b_victims.ipynb#1347a160
+# %% book/07b_victims.ipynb#5a122a68
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -63,9 +63,9 @@ def logarithmic_rank(age_ns: int) -> int:
     if age_ns <= 0:
         return -1
     fraction, exponent = math.frexp(float(age_ns))  # Go's Log2, with its rounding
-    return (
-        exponent - 1 if fraction == 0.5 else int(math.log(fraction) * (1 / math.log(2)) + exponent)
-    )
+    if fraction == 0.5:
+        return exponent - 1
+    return int(math.log(fraction) * (1 / math.log(2)) + exponent)
 
 
 def nanoseconds(span: timedelta) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 
-# %% book/10_expectations.ipynb#19a34670
+# %% book/10_expectations.ipynb#98756e21
 class ConsistencyError(Exception):
     """The cache has not yet seen what its reader wrote.
 
@@ -34,6 +34,11 @@ class ConsistencyError(Exception):
             f"for group resource {resource}"
         )
         self.read, self.wrote, self.resource = read, wrote, resource
+
+
+def _newer(a: str, b: str) -> bool:
+    """Whether version ``a`` is later than ``b``; what is no version is never later."""
+    return a.isdecimal() and b.isdecimal() and int(a) > int(b)
 
 
 # %% book/10_expectations.ipynb#368dec3f
@@ -76,8 +81,3 @@ class ConsistencyStore:
             if read and _newer(wrote, read):
                 raise ConsistencyError(read, wrote, resource)
         self.clear(owner)
-
-
-def _newer(a: str, b: str) -> bool:
-    """Whether version ``a`` is later than ``b``; what is no version is never later."""
-    return a.isdecimal() and b.isdecimal() and int(a) > int(b)

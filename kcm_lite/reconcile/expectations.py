@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from kcm_lite.clock import Clock
 from kcm_lite.trace import ExpectationChange, Trace
 
-# %% book/10_expectations.ipynb#ea63639e
+# %% book/10_expectations.ipynb#55afbc66
 EXPECTATIONS_TIMEOUT = 300.0
 """Seconds after which an unfulfilled expectation no longer holds anybody back."""
 

@@ -18,11 +18,8 @@ from kcm_lite.api.meta import Object, ObjectMeta, OwnerReference, controller_of
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 
-# %% book/91_pods.ipynb#0382854b
-NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause by which a refused create says that its namespace is going away."""
 
-
+# %% book/91_pods.ipynb#bf61f254
 def new_controller_ref(owner: Object) -> OwnerReference:
     """Return the reference that makes ``owner`` an object's controller."""
     return OwnerReference(
@@ -57,12 +54,6 @@ def get_pod_from_template(
         owner_references=_owners(ref),
     )
     return Pod(metadata=meta, spec=template.spec)
-
-
-def is_namespace_terminating(error: Exception) -> bool:
-    """Whether a create was refused because its namespace is being deleted."""
-    causes = error.causes if isinstance(error, StatusError) else ()
-    return any(cause.reason == NAMESPACE_TERMINATING for cause in causes)
 
 
 # %% book/91_pods.ipynb#ee887813
@@ -115,12 +106,7 @@ class RealPodControl:
     async def create_pods(
         self, namespace: str, template: PodTemplateSpec, owner: Object, ref: OwnerReference
     ) -> None:
-        """Create one pod.
-
-        Raises:
-            ValueError: ``ref`` is no controller reference, or the template has no labels.
-            StatusError: The server refused.
-        """
+        """Create one pod; a reference or a template that cannot be right is a ``ValueError``."""
         validate_controller_ref(ref)
         pod = get_pod_from_template(namespace, template, owner, ref)
         if not pod.metadata.labels:
@@ -128,12 +114,7 @@ class RealPodControl:
         await _create(self, pod, owner, ref)
 
     async def delete_pod(self, namespace: str, name: str, owner: Object) -> None:
-        """Delete one pod.
-
-        Raises:
-            NotFound: It is gone already.
-            RuntimeError: Anything else, in upstream's words.
-        """
+        """Delete one pod. ``NotFound`` passes through, other errors come in upstream's words."""
         await _delete(self, namespace, name, owner)
 
     async def patch_pod(self, namespace: str, name: str, patch: dict[str, Any]) -> None:
@@ -144,6 +125,16 @@ class RealPodControl:
 
 
 # %% book/91_pods.ipynb#29260e1d
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause by which a refused create says that its namespace is going away."""
+
+
+def is_namespace_terminating(error: Exception) -> bool:
+    """Whether a create was refused because its namespace is being deleted."""
+    causes = error.causes if isinstance(error, StatusError) else ()
+    return any(cause.reason == NAMESPACE_TERMINATING for cause in causes)
+
+
 async def _create(control: RealPodControl, pod: Pod, owner: Object, ref: OwnerReference) -> None:
     """Create a pod and say so; a refusal is no news while the namespace is on its way out."""
     try:

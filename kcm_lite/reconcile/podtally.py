@@ -17,7 +17,7 @@ from kcm_lite.client.cache import key_of
 from kcm_lite.client.informer import SharedInformer
 from kcm_lite.reconcile.podutil import TERMINAL, pod_controller_index_key, pod_ready_condition
 
-# %% book/91_pods.ipynb#eb41bdec
+# %% book/91_pods.ipynb#f503295b
 ACTIVE, TERMINATING, ENDED = "active", "terminating", "ended"
 
 
@@ -50,11 +50,7 @@ def state_of(pod: Pod) -> PodState:
 
 # %% book/91_pods.ipynb#a15a866e
 class PodTally:
-    """Counts the pods of every owner of one kind, and the orphans of every namespace, by state.
-
-    Args:
-        kind: Whose pods: of other kinds' pods no count is kept.
-    """
+    """Counts the pods of every owner of one ``kind``, and each namespace's orphans, by state."""
 
     __slots__ = ("_counts", "_kind", "_pods")
 
@@ -65,33 +61,28 @@ class PodTally:
 
     def put(self, pod: Pod) -> None:
         """Count a pod as it is now, and no longer as it was."""
-        key, ref = object_key(pod), controller_of(pod)
-        before = self._pods.get(key)
-        if ref is not None and ref.kind != self._kind:
-            if before is not None:
-                self.remove(key)
-            return
-        owner = pod_controller_index_key(pod.metadata.namespace, ref)
-        now = owner, state_of(pod)
-        if before == now:
-            return
-        if before is not None:
-            self.remove(key)
-        self._pods[key] = now
-        counts = self._counts.setdefault(owner, {})
-        counts[now[1]] = counts.get(now[1], 0) + 1
+        ref, now = controller_of(pod), None
+        if ref is None or ref.kind == self._kind:
+            now = pod_controller_index_key(pod.metadata.namespace, ref), state_of(pod)
+        self._move(object_key(pod), now)
 
     def remove(self, key: str) -> None:
         """Count a pod no longer."""
-        if key not in self._pods:
+        self._move(key, None)
+
+    def _move(self, key: str, now: tuple[str, PodState] | None) -> None:
+        before = self._pods.pop(key, None)
+        if now is not None:
+            self._pods[key] = now
+        if before == now:
             return
-        owner, state = self._pods.pop(key)
-        counts = self._counts[owner]
-        counts[state] -= 1
-        if not counts[state]:
-            del counts[state]
-            if not counts:
-                del self._counts[owner]
+        for place, change in ((before, -1), (now, 1)):
+            if place is not None:
+                owner, state = place
+                counts = self._counts.setdefault(owner, {})
+                counts[state] = counts.get(state, 0) + change
+                if not counts[state]:
+                    del counts[state]
 
     def of(self, namespace: str, ref: OwnerReference | None) -> Mapping[PodState, int]:
         """Return the counts of one owner's pods, or of a namespace's orphans."""

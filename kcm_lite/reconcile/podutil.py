@@ -16,7 +16,7 @@ from kcm_lite.api.selectors import Selector
 from kcm_lite.client.cache import Indexer
 from kcm_lite.clock import Clock
 
-# %% book/91_pods.ipynb#6b2ec4b4
+# %% book/91_pods.ipynb#9c3d1133
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -98,6 +98,32 @@ def find_min_next_availability_check(
     return next_availability_check(first, min_ready_seconds, clock.now()) or 0.0
 
 
+# %% book/91_pods.ipynb#3dd62066
+POD_CONTROLLER_INDEX = "podController"
+"""Name of the index that finds the pods of one controller, and the orphans of a namespace."""
+
+
+def pod_controller_index_key(namespace: str, ref: OwnerReference | None) -> str:
+    """Return where a pod with this controller is found; without one, where the orphans are."""
+    return namespace if ref is None else f"{namespace}/{ref.kind}/{ref.name}/{ref.uid}"
+
+
+def index_by_pod_controller(pod: Pod) -> tuple[str, ...]:
+    """Give the index `POD_CONTROLLER_INDEX` its one value per pod."""
+    return (pod_controller_index_key(pod.metadata.namespace, controller_of(pod)),)
+
+
+def filter_pods_by_owner(indexer: Indexer[Pod], owner: Object, *, orphans: bool) -> list[Pod]:
+    """Return the pods that ``owner`` controls; with ``orphans`` also those that nobody does."""
+    meta = owner.metadata
+    ref = OwnerReference(kind=owner.KIND, name=meta.name, uid=meta.uid)
+    key = pod_controller_index_key(meta.namespace, ref)
+    pods = indexer.by_index(POD_CONTROLLER_INDEX, key)
+    if orphans:
+        pods += indexer.by_index(POD_CONTROLLER_INDEX, meta.namespace)
+    return pods
+
+
 # %% book/91_pods.ipynb#1e7cafbe
 def filter_active_pods(pods: Iterable[Pod]) -> list[Pod]:
     """Return the pods that count."""
@@ -126,29 +152,3 @@ def filter_claimed_pods(owner: Object, selector: Selector, pods: Iterable[Pod]) 
         if mine and selector.matches(pod.metadata.labels):
             claimed.append(pod)
     return claimed
-
-
-# %% book/91_pods.ipynb#3dd62066
-POD_CONTROLLER_INDEX = "podController"
-"""Name of the index that finds the pods of one controller, and the orphans of a namespace."""
-
-
-def pod_controller_index_key(namespace: str, ref: OwnerReference | None) -> str:
-    """Return where a pod with this controller is found; without one, where the orphans are."""
-    return namespace if ref is None else f"{namespace}/{ref.kind}/{ref.name}/{ref.uid}"
-
-
-def index_by_pod_controller(pod: Pod) -> tuple[str, ...]:
-    """Give the index `POD_CONTROLLER_INDEX` its one value per pod."""
-    return (pod_controller_index_key(pod.metadata.namespace, controller_of(pod)),)
-
-
-def filter_pods_by_owner(indexer: Indexer[Pod], owner: Object, *, orphans: bool) -> list[Pod]:
-    """Return the pods that ``owner`` controls; with ``orphans`` also those that nobody does."""
-    meta = owner.metadata
-    ref = OwnerReference(kind=owner.KIND, name=meta.name, uid=meta.uid)
-    key = pod_controller_index_key(meta.namespace, ref)
-    pods = indexer.by_index(POD_CONTROLLER_INDEX, key)
-    if orphans:
-        pods += indexer.by_index(POD_CONTROLLER_INDEX, meta.namespace)
-    return pods
