@@ -69,6 +69,7 @@ class Scenario:
         qps: Requests a second of each controller's client.
         burst: How many of them at once.
         source: Where it was read from.
+        notes: What had to be changed in the input, for the report.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Scenario:
     expect: tuple[Expectation, ...] = ()
     until: float = 60.0
     source: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def namespace(self) -> str:

@@ -14,13 +14,14 @@ from kcm_lite.api.meta import Object
 from kcm_lite.api.scheme import RESOURCES
 from kcm_lite.api.serial import encode
 from kcm_lite.api.yaml import Document, read_path
+from kcm_lite.sim.adapt import adapted
 from kcm_lite.sim.check import BadInput, Problem
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.expect import Outcome
 from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import Inert, read_manifest
-from kcm_lite.sim.nodes import Machine
+from kcm_lite.sim.nodes import Machine, node_name
 from kcm_lite.sim.scenario import DEFAULT, Run, Scenario, is_scenario, parse_scenario, run_scenario
 from kcm_lite.sim.steps import ActionFailed
 from kcm_lite.sim.tables import Table
@@ -76,12 +77,15 @@ def read_input(options: Options) -> Scenario:
         scenario = Scenario("default", qps=DEFAULT[0], burst=DEFAULT[1], source=plain[0].source)
     else:
         raise BadInput([Problem(", ".join(options.paths), "nothing to simulate in it")])
-    objects = read_manifests(plain, scenario.namespace)
-    chosen: dict[str, Any] = {"objects": (*objects, *scenario.objects)}
-    for name in ("until", "seed", "nodes", "qps", "burst"):
-        if (value := getattr(options, name)) is not None:
-            chosen[name] = value
-    return replace(scenario, **chosen)
+    chosen = {
+        name: value
+        for name in ("until", "seed", "nodes", "qps", "burst")
+        if (value := getattr(options, name)) is not None
+    }
+    scenario = replace(scenario, **chosen)
+    nodes = {node_name(n) for n in range(1, scenario.nodes + 1)}
+    objects, lines = adapted(read_manifests(plain, scenario.namespace), nodes)
+    return replace(scenario, objects=(*objects, *scenario.objects), notes=tuple(lines))
 
 
 def read_manifests(documents: Iterable[Document], namespace: str) -> list[Object | Inert]:
@@ -157,6 +161,8 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
     if cluster.inert:
         names = ", ".join(dict.fromkeys(map(str, cluster.inert)))
         out += ["", f"stored, not simulated: {names}"]
+    if scenario.notes:
+        out += ["", *scenario.notes]
     out += ["", f"after {stamp(scenario.until)}"]
     for name, table in final_state(cluster):
         out += ["", name, *shortened(str(table).splitlines(), every_line)]
