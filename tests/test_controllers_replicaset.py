@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm_lite.api.apps import ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
@@ -29,6 +29,7 @@ from kcm_lite.api.meta import (
     OwnerReference,
     replace,
 )
+from kcm_lite.apiserver.transport import Latency
 from kcm_lite.client.cache import CONTROLLER_UID_INDEX, Tombstone, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import Cache
@@ -57,7 +58,8 @@ from kcm_lite.reconcile.consistency import ConsistencyError, ConsistencyStore
 from kcm_lite.reconcile.expectations import UIDTrackingControllerExpectations
 from kcm_lite.reconcile.podtally import PodTally
 from kcm_lite.reconcile.podutil import POD_CONTROLLER_INDEX, index_by_pod_controller
-from kcm_lite.trace import Decision, Trace
+from kcm_lite.sim.cluster import Cluster
+from kcm_lite.trace import ApiWrite, Decision, Trace
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "ns/web"
@@ -691,3 +693,104 @@ def test_the_tally_and_a_look_at_every_pod_find_the_same(pods: list[Pod], deleti
     if short is not None:
         assert short.states == long.states
         assert short.count("active") == len(long.pods)
+
+
+# --- whole runs
+
+
+MANIFEST = """
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web}
+spec:
+  replicas: 5
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: i}]}
+"""
+
+
+def alive(cluster: Cluster) -> list[Pod]:
+    return [p for p in cluster.objects(Pod) if p.metadata.deletion_timestamp is None]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0.004, 0.012, 0.05, 0.3, 1.1]),
+        st.sampled_from(["delete", "delete", "relabel", "fail", "nothing"]),
+        st.integers(0, 9),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS, st.sampled_from([0.001, 0.03, 0.5]), st.sampled_from([TODAY, RELEASE_1_22]))
+def test_whatever_happens_to_pods_the_number_comes_back_and_never_overshoots(
+    steps: list[tuple[float, str, int]], lag: float, gates: ReplicaSetGates
+) -> None:
+    cluster = Cluster(
+        controllers=["replicaset"], gates=gates, qps=0, latency=Latency(call=0.01, watch=lag)
+    )
+    cluster.apply(MANIFEST)
+    for wait, what, which in steps:
+        cluster.run_for(wait)
+        mine = [p for p in alive(cluster) if p.metadata.labels == {"app": "web"}]
+        active = [p for p in mine if p.status.phase != "Failed"]
+        assert len(active) <= 5
+        if not active:
+            continue
+        victim = active[which % len(active)]
+        ref = f"pod/{victim.metadata.name}"
+        if what == "delete":
+            cluster.delete(ref)
+        elif what == "relabel":
+            cluster.patch(ref, {"metadata": {"labels": {"app": "gone"}}})
+        elif what == "fail":
+            cluster.server.update(
+                replace(victim, status=replace(victim.status, phase="Failed")), subresource="status"
+            )
+    cluster.run_for(60)
+    status = cluster.object("rs/web").status
+    assert (status.replicas, status.ready_replicas, status.terminating_replicas or 0) == (5, 5, 0)
+    assert sum(p.status.phase == "Running" and p.metadata.labels == {"app": "web"}
+               for p in alive(cluster)) == 5  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from([0.01, 0.04, 2.0])), max_size=6))
+def test_after_any_scaling_the_last_number_is_reached(scales: list[tuple[int, float]]) -> None:
+    cluster = Cluster(controllers=["replicaset"], latency=Latency(call=0.01, watch=0.05))
+    cluster.apply(MANIFEST)
+    wanted = 5
+    for wanted, wait in scales:
+        cluster.run_for(wait)
+        cluster.scale("rs/web", wanted)
+    cluster.run_for(60)
+    assert len(alive(cluster)) == cluster.object("rs/web").status.available_replicas == wanted
+
+
+def test_the_first_sync_writes_status_twice_first_what_it_found() -> None:
+    cluster = Cluster(controllers=["replicaset"])
+    cluster.apply(MANIFEST)
+    cluster.run_for(0.5)
+    writes = cluster.trace.of(ApiWrite, resource="replicasets", subresource="status")
+    first, second = [w.new.status for w in writes if isinstance(w.new, ReplicaSet)]
+    assert first == ReplicaSetStatus(observed_generation=1, terminating_replicas=0)
+    assert (second.replicas, second.fully_labeled_replicas) == (5, 5)
+
+
+def test_a_replication_controller_runs_beside_a_replica_set_with_the_same_labels() -> None:
+    cluster = Cluster()
+    cluster.apply(MANIFEST)
+    cluster.apply(
+        MANIFEST.replace("apps/v1", "v1")
+        .replace("ReplicaSet", "ReplicationController")
+        .replace("{matchLabels: {app: web}}", "{app: web}")
+    )
+    cluster.run_for(30)
+    kinds = [p.metadata.owner_references[0].kind for p in alive(cluster)]
+    assert sorted(kinds) == ["ReplicaSet"] * 5 + ["ReplicationController"] * 5
+    assert cluster.object("rc/web").status.ready_replicas == 5
+    assert not any(w.code == 409 for w in cluster.trace.of(ApiWrite))
