@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.vectors import OWN, Skip, adapters, difference, files, replay, same, vector_name
+from tests.vectors import (
+    OWN,
+    Score,
+    Skip,
+    adapters,
+    difference,
+    files,
+    replay,
+    same,
+    score_document,
+    vector_name,
+)
 from tests.vectors.__main__ import main
+
+FIDELITY = Path(__file__).parents[1] / "book" / "data" / "fidelity_vectors.json"
+
+
+@cache
+def score_of(path: Path) -> Score:
+    return replay(path, adapters())
 
 
 @pytest.mark.parametrize("path", list(files(OWN, [])), ids=vector_name)
 def test_vectors(path: Path) -> None:
-    score = replay(path, adapters())
+    score = score_of(path)
     assert score.failed == 0, "\n".join([score.line, *score.differences])
 
 
 def test_every_built_function_is_replayed() -> None:
-    replayed = {s.name for s in (replay(p, adapters()) for p in files(OWN, [])) if s.passed}
-    assert replayed == set(adapters()) & {vector_name(p) for p in files(OWN, [])}
-    assert set(adapters()) <= {vector_name(p) for p in files(OWN, [])}
+    ours = {vector_name(p): p for p in files(OWN, [])}
+    assert set(adapters()) <= set(ours)
+    assert {name for name, p in ours.items() if score_of(p).passed} == set(adapters())
+
+
+def test_the_page_on_fidelity_shows_this_score() -> None:
+    fresh = score_document([score_of(p) for p in files(OWN, [])])
+    told = FIDELITY.read_text(encoding="utf-8")
+    assert told == fresh, f"stale: python -m tests.vectors --score {FIDELITY.name}"
 
 
 def write(directory: Path, name: str, cases: list[dict[str, object]]) -> Path:

@@ -13,7 +13,7 @@ import importlib
 import json
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -152,3 +152,12 @@ def replay(path: Path, known: dict[str, Adapter], *, most: int = 3) -> Score:
             if len(score.differences) < most:
                 score.differences.append(f"case {number}: {difference(want, got)}")
     return score
+
+
+def score_document(scores: Iterable[Score]) -> str:
+    """Return the scores as the book's page on fidelity reads them."""
+    rows = {
+        s.name: {"passed": s.passed, "failed": s.failed, "skipped": dict(sorted(s.skipped.items()))}
+        for s in scores
+    }
+    return json.dumps(rows, indent=1, sort_keys=True) + "\n"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from tests.vectors import OWN, adapters, files, replay
+from tests.vectors import OWN, adapters, files, replay, score_document
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,16 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     passed, failed = sum(s.passed for s in scores), sum(s.failed for s in scores)
     skipped = sum(s.skipped.total() for s in scores)
     if args.score:
-        rows = {
-            s.name: {
-                "passed": s.passed,
-                "failed": s.failed,
-                "skipped": dict(sorted(s.skipped.items())),
-            }
-            for s in scores
-        }
-        args.score.parent.mkdir(parents=True, exist_ok=True)
-        args.score.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+        args.score.write_text(score_document(scores), encoding="utf-8")
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if failed else 0
 
