@@ -19,7 +19,8 @@ from collections.abc import Hashable
 from math import inf
 from typing import Generic, Protocol, TypeVar
 
-from kcm_lite.clock import SECOND, Clock
+from kcm_lite.clock import Clock
+from kcm_lite.eventloop import SECOND
 
 # %% book/06_work_queue.ipynb#ef7167e7
 T = TypeVar("T", bound=Hashable)

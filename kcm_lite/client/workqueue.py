@@ -27,7 +27,8 @@ from math import isfinite
 from typing import Generic, Protocol, TypeVar
 
 from kcm_lite.client.ratelimit import RateLimiter, default_controller_rate_limiter
-from kcm_lite.clock import SECOND, Clock
+from kcm_lite.clock import Clock
+from kcm_lite.eventloop import SECOND
 from kcm_lite.trace import QueueOp, Trace
 
 # %% book/06_work_queue.ipynb#4d666de0
