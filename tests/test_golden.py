@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,20 @@ from kcm_lite.sim.scenario import parse_scenario, run_scenario
 from tests.golden.__main__ import main
 from tests.golden.compare import compare
 from tests.golden.normalize import normalize
-from tests.golden.replay import OWN, Recording, find_runs, load, replay, score
+from tests.golden.replay import OWN, Recording, Result, find_runs, load, replay, score_document
 
 RUNS = find_runs(OWN, ["*"])
+FIDELITY = Path(__file__).parents[1] / "book" / "data" / "fidelity_golden.json"
+
+
+@cache
+def result_of(run: Recording) -> Result:
+    return replay(run)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.id)
 def test_recorded_run_is_reproduced(run: Recording) -> None:
-    result = replay(run)
+    result = result_of(run)
     assert result.status == "passed", "\n".join([result.line(), *result.differences(20)])
 
 
@@ -31,7 +38,7 @@ def test_exemptions_are_few() -> None:
     exempt = {
         (run.id, part.name, part.exempt)
         for run in RUNS
-        if (verdict := replay(run).verdict) is not None
+        if (verdict := result_of(run).verdict) is not None
         for part in verdict.strict
         if part.exempt
     }
@@ -40,6 +47,12 @@ def test_exemptions_are_few() -> None:
         for run in ("rs-down-created", "rs-down-restarts")
         for part in ("writes", "objects/ReplicaSet/web")
     }
+
+
+def test_the_page_on_fidelity_shows_this_score() -> None:
+    fresh = score_document([result_of(run) for run in RUNS])
+    told = FIDELITY.read_text(encoding="utf-8")
+    assert told == fresh, f"stale: python -m tests.golden --score book/data/{FIDELITY.name}"
 
 
 @pytest.fixture(scope="module")
@@ -149,11 +162,7 @@ def test_command_fails_with_the_first_differences(
     [
         ({"controller": "job"}, "not built: controller job"),
         (
-            {
-                "actions": [
-                    {"at": 1, "do": "scale", "kind": "Widget", "name": "x", "replicas": 1}
-                ]
-            },
+            {"actions": [{"at": 1, "do": "scale", "kind": "Widget", "name": "x", "replicas": 1}]},
             "not built: kind Widget",
         ),
     ],
@@ -186,9 +195,12 @@ def test_command_refuses_a_directory_without_runs(
 
 
 def test_score_is_written_only_where_told(tmp_path: Path) -> None:
-    run = Recording("rs-create-3", RUNS[0].scenario, RUNS[0].golden)
+    root = recording(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert main([str(root)]) == 0
+    assert sorted(tmp_path.rglob("*")) == before
     target = tmp_path / "score.json"
-    score([replay(run)], target)
+    assert main([str(root), "--score", str(target)]) == 0
     document = json.loads(target.read_text())
     assert (document["passed"], document["failed"], document["skipped"]) == (1, 0, 0)
-    assert document["runs"][0]["strict"][0] == document["runs"][0]["strict"][1] > 0
+    assert document["runs"][0]["strict"] == [5, 5]

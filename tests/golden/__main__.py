@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.golden.replay import OWN, Result, find_runs, replay, score
+from tests.golden.replay import OWN, find_runs, replay, score_document
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,13 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sum(r.status == s for r in results) for s in ("passed", "failed", "skipped")
     )
     if args.score is not None:
-        score(results, args.score)
+        args.score.write_text(score_document(results), encoding="utf-8")
     print(f"{skipped} skipped")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
-
-__all__ = ["Result", "main"]
 
 if __name__ == "__main__":
     sys.exit(main())

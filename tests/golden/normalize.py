@@ -11,12 +11,13 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from kcm_lite.api.core import Event, Namespace, Node, Pod
-from kcm_lite.api.meta import Object, controller_of
-from kcm_lite.api.serial import encode
+from kcm_lite.api.core import Event, Pod
+from kcm_lite.api.meta import Object
 from kcm_lite.trace import ApiWrite, Trace
+from tests.golden.names import COMPLETION_INDEX, Change, Names
+from tests.golden.states import States
 
 OUTSIDERS = frozenset(
     {"user", "kubelet", "scheduler", "cluster", "kube-apiserver", "resourcequota-controller"}
@@ -36,35 +37,9 @@ WATCHED = {
     "ResourceQuota",
 }
 WRITTEN = {f"{kind.lower()}s" for kind in WATCHED - {"ResourceQuota"}} | {"pods"}
-SPEC = {
-    "Deployment": ("replicas", "paused"),
-    "ReplicaSet": ("replicas",),
-    "StatefulSet": ("replicas",),
-    "Job": ("parallelism", "completions", "suspend"),
-    "CronJob": ("suspend",),
-    "Node": ("taints", "unschedulable"),
-    "Pod": ("nodeName",),
-}
-WITH_TEMPLATE = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-MADE_BY_OWNER = {"ReplicaSet": "rs", "Job": "job", "ControllerRevision": "cr", "Pod": "p"}
-HIDDEN_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied", "node.alpha", "volumes.kubernetes.io")
-POD_NOISE = {"podIP", "podIPs", "hostIP", "hostIPs", "qosClass", "observedGeneration"}
-TIMES = {"startTime", "completionTime", "lastScheduleTime", "lastSuccessfulTime"}
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 QUOTED_POD = re.compile(r'"[^"]*-[a-z0-9]{5}"')
 BATCH = 0.5  # seconds: requests so close together are one concurrent batch
-
-
-class Change(NamedTuple):
-    """A change that a watch would show."""
-
-    t: float
-    type: str
-    object: Object
 
 
 def normalize(
@@ -126,193 +101,6 @@ def _natural(text: str) -> list[Any]:
 
 def _tenth(seconds: float) -> float:
     return round(seconds + 0.0, 1)
-
-
-class Names:
-    """Canonical names, by uid and inside texts.
-
-    Attributes:
-        of: uid to canonical name.
-        owner: uid to canonical name of the controller that made it.
-        by_slot: uids of pods whose number is that of a slot, not of creation.
-    """
-
-    def __init__(self, changes: list[Change], namespace: str) -> None:
-        self.of: dict[str, str] = {}
-        self.owner: dict[str, str] = {}
-        self.by_slot: set[str] = set()
-        self._mask = {namespace: "NS"}
-        self._hashes: dict[str, str] = {}
-        self._counts: dict[tuple[str, str], int] = {}
-        first: dict[str, Object] = {}
-        for change in changes:
-            if not isinstance(change.object, Event):
-                first.setdefault(change.object.metadata.uid, change.object)
-        for rank in range(4):
-            for obj in first.values():
-                if _rank(obj) == rank:
-                    self._name(obj)
-        self._compile(list(first.values()))
-
-    def _name(self, obj: Object) -> None:
-        meta, kind = obj.metadata, obj.KIND
-        name = meta.name
-        ref = controller_of(obj)
-        if isinstance(obj, Namespace):
-            name = "NS"
-        elif ref is not None:
-            base = self.of.get(ref.uid, ref.name)
-            self.owner[meta.uid] = base
-            index = meta.annotations.get(COMPLETION_INDEX)
-            if kind == "Pod" and ref.kind == "DaemonSet":
-                base += f"-{_wanted_node(obj)}"
-                self.by_slot.add(meta.uid)
-            elif kind == "Pod" and index is not None:
-                base += f"-i{index}"
-                self.by_slot.add(meta.uid)
-            if kind in MADE_BY_OWNER and not (kind == "Pod" and ref.kind == "StatefulSet"):
-                count = self._counts[kind, base] = self._counts.get((kind, base), 0) + 1
-                name = f"{base}-{MADE_BY_OWNER[kind]}{count}"
-        self.of[meta.uid] = name
-        if name != meta.name:
-            self._mask.setdefault(meta.name, name)
-        value = meta.labels.get("pod-template-hash") or meta.labels.get("controller-revision-hash")
-        if value and value not in self._hashes:
-            self._hashes[value] = f"hash{len(self._hashes) + 1}"
-
-    def _compile(self, objects: list[Object]) -> None:
-        makers = {o.metadata.name for o in objects if o.KIND in WITH_TEMPLATE or o.KIND == "Job"}
-        self._names = _any_of(self._mask)
-        self._hash = _any_of(self._hashes, "(?<![0-9a-z])", "(?![0-9a-z])")
-        self._unborn = _any_of(makers, r"(?<![\w-])", rf"(-\d+)?-{SUFFIX}(?![\w-])")
-
-    def text(self, value: Any) -> Any:
-        """Return a text with canonical names; anything else as it is."""
-        if not isinstance(value, str):
-            return value
-        if self._unborn:  # a pod that was refused
-            value = self._unborn.sub(
-                lambda m: m[0] if m[0] in self._mask else f"{m[1]}{m[2] or ''}-p?", value
-            )
-        if self._names:
-            value = self._names.sub(lambda m: self._mask[m[0]], value)
-        if self._hash:
-            value = self._hash.sub(lambda m: self._hashes[m[0]], value)
-        value = TIMESTAMP.sub("TIME", value)
-        return UID.sub(lambda m: f"UID({self.of.get(m[0], '?')})", value)
-
-    def all(self, value: Any) -> Any:
-        """Return a document with canonical names in all keys and texts."""
-        if isinstance(value, Mapping):
-            return {self.text(k): self.all(v) for k, v in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.all(v) for v in value]
-        return self.text(value)
-
-
-def _rank(obj: Object) -> int:
-    if isinstance(obj, Node):
-        return 0
-    return {"Job": 2, "ReplicaSet": 2, "ControllerRevision": 2, "Pod": 3}.get(obj.KIND, 1)
-
-
-def _any_of(words: Any, before: str = "", after: str = "") -> re.Pattern[str] | None:
-    ordered = sorted(words, key=lambda w: (-len(w), w))
-    if not ordered:
-        return None
-    return re.compile(before + "(" + "|".join(map(re.escape, ordered)) + ")" + after)
-
-
-def _wanted_node(obj: Object) -> str:
-    assert isinstance(obj, Pod)
-    terms = obj.spec.affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]  # type: ignore[index]
-    return str(terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
-
-
-class States:
-    """The salient state of objects."""
-
-    def __init__(self, names: Names, start: datetime) -> None:
-        self.names = names
-        self._zero = start.replace(microsecond=0)
-
-    def of(self, obj: Object) -> tuple[dict[str, Any], dict[str, int]]:
-        """Return what of an object counts, and the whole seconds of its times."""
-        wire, kind = encode(obj), obj.KIND
-        meta, spec, status = wire["metadata"], wire.get("spec") or {}, wire.get("status") or {}
-        out: dict[str, Any] = {}
-        times: dict[str, int] = {}
-        annotations = {
-            k: "TIME" if TIMESTAMP.fullmatch(v) else v
-            for k, v in meta.get("annotations", {}).items()
-            if not k.startswith(HIDDEN_ANNOTATIONS)
-        }
-        if annotations:
-            out["annotations"] = annotations
-        if kind != "Node" and (labels := meta.get("labels")):
-            out["labels"] = {k: v for k, v in labels.items() if "topology.kubernetes.io/" not in k}
-        if meta.get("finalizers"):
-            out["finalizers"] = list(meta["finalizers"])
-        if meta.get("ownerReferences"):
-            kept = ("kind", "name", "controller", "blockOwnerDeletion")
-            refs = [{k: r[k] for k in kept if k in r} for r in meta["ownerReferences"]]
-            out["ownerReferences"] = refs
-        if meta.get("deletionTimestamp"):
-            out["deleting"] = True
-        if meta.get("generation") and kind != "Pod":
-            out["generation"] = meta["generation"]
-        wanted = {k: spec[k] for k in SPEC.get(kind, ()) if k in spec}
-        if "taints" in wanted:
-            wanted["taints"] = [
-                {k: v for k, v in t.items() if k != "timeAdded"} for t in wanted["taints"]
-            ]
-        if kind in WITH_TEMPLATE and "template" in spec:
-            wanted["image"] = spec["template"]["spec"]["containers"][0]["image"]
-        if wanted:
-            out["spec"] = wanted
-        if kind == "ControllerRevision":
-            out["revision"] = wire.get("revision")
-        if status:
-            out["status"] = self._status(kind, status, times)
-        return self.names.all(out), times
-
-    def _status(self, kind: str, status: dict[str, Any], times: dict[str, int]) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for key, value in status.items():
-            if (kind == "Node" and key != "conditions") or (kind == "Pod" and key in POD_NOISE):
-                continue
-            if key == "conditions":
-                out[key] = []
-                for c in value:
-                    if kind == "Node" and c["type"] != "Ready":
-                        continue
-                    kept = ("type", "status", "reason", "message")
-                    out[key].append({k: c[k] for k in kept if c.get(k)})
-                    if c.get("lastTransitionTime") and kind != "Node":
-                        times[f"cond.{c['type']}"] = self._second(c["lastTransitionTime"])
-            elif key == "containerStatuses":
-                out[key] = [_container(c) for c in value]
-            elif key in TIMES:
-                times[key], out[key] = self._second(value), "TIME"
-            elif key == "active" and isinstance(value, list):
-                out[key] = [ref["name"] for ref in value]
-            elif key == "uncountedTerminatedPods":
-                out[key] = {k: [self.names.of.get(u, "?") for u in v] for k, v in value.items()}
-            else:
-                out[key] = value
-        return out
-
-    def _second(self, timestamp: str) -> int:
-        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-        return int((moment - self._zero).total_seconds())
-
-
-def _container(status: dict[str, Any]) -> dict[str, Any]:
-    state = status["state"]
-    out = {"restartCount": status.get("restartCount", 0), "state": next(iter(state))}
-    if "terminated" in state:
-        out["exitCode"] = state["terminated"].get("exitCode", 0)
-    return out
 
 
 def _objects(changes: list[Change], names: Names, states: States) -> dict[str, Any]:
