@@ -129,6 +129,16 @@ def test_shortening_counts_from_the_first_delete_and_never_ends_in_the_past() ->
     assert stored.metadata.deletion_grace_period_seconds == 1
 
 
+def test_shortening_an_overdue_deletion_moves_it_to_now() -> None:
+    box = Box()
+    bound_pod(box)
+    box.server.delete(Pod, "default", "a", DeleteOptions(grace_period_seconds=5))
+    box.clock.run_for(20)
+    stored = box.server.delete(Pod, "default", "a", DeleteOptions(grace_period_seconds=2))
+    assert seconds_left(box, stored) == 0, "as upstream: later than it was due, but not past"
+    assert stored.metadata.deletion_grace_period_seconds == 1
+
+
 def test_a_pointless_delete_is_logged_as_changing_nothing() -> None:
     box = Box()
     bound_pod(box)

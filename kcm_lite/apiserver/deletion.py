@@ -1,6 +1,6 @@
 """Delete: a wish to go, which grace periods and finalizers may hold up.
 
-See: chapter *The API server*, section *Deletion*; upstream ``pkg/registry/rest/delete.go``.
+See: chapter *Deletion*; upstream ``pkg/registry/rest/delete.go``.
 """
 
 # Generated from the notebooks by tangle.py; edit them instead.
@@ -20,7 +20,7 @@ from kcm_lite.apiserver.registry import Registry, conflict, find, key_of, kind_n
 from kcm_lite.apiserver.store import Table, commit, listing
 
 
-# %% book/04_api_server.ipynb#a3f42a49
+# %% book/04a_deletion.ipynb#135e1ce6
 def delete(reg: Registry, table: Table, request: Request) -> Object:
     """Delete an object, at once or by marking it.
 
@@ -40,7 +40,7 @@ def delete(reg: Registry, table: Table, request: Request) -> Object:
     return mark_or_remove(reg, table, request, old, options)
 
 
-# %% book/04_api_server.ipynb#3f2dfab4
+# %% book/04a_deletion.ipynb#5fd1817b
 def mark_or_remove(
     reg: Registry, table: Table, request: Request, old: Object, options: DeleteOptions
 ) -> Object:
@@ -66,7 +66,7 @@ def mark_or_remove(
     return last
 
 
-# %% book/04_api_server.ipynb#51324e3e
+# %% book/04a_deletion.ipynb#bd9c641c
 def begin(
     reg: Registry, strategy: Strategy[Any], old: Object, options: DeleteOptions
 ) -> tuple[ObjectMeta, bool, bool]:
@@ -97,7 +97,7 @@ def begin(
     return deleting(meta, due, wanted), True, False
 
 
-# %% book/04_api_server.ipynb#1595dbeb
+# %% book/04a_deletion.ipynb#1e08dfd6
 def deleting(meta: ObjectMeta, due: datetime, grace: int) -> ObjectMeta:
     """Return metadata with the mark of a deletion."""
     return replace(meta, deletion_timestamp=due, deletion_grace_period_seconds=grace)
@@ -113,7 +113,7 @@ def mark(reg: Registry, meta: ObjectMeta) -> ObjectMeta:
     return deleting(meta, due, 0)
 
 
-# %% book/04_api_server.ipynb#5a0cf475
+# %% book/04a_deletion.ipynb#335ae5fd
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 POLICIES = {"Foreground": (FOREGROUND,), "Background": (), "Orphan": (ORPHAN,)}
 """What a deletion may want for the dependents, and the finalizer that says so."""
@@ -148,7 +148,7 @@ def check_options(options: DeleteOptions) -> None:
         raise Invalid(message, causes=(cause,))
 
 
-# %% book/04_api_server.ipynb#5b811372
+# %% book/04a_deletion.ipynb#abd56fed
 def check_preconditions(old: Object, wanted: Preconditions | None) -> None:
     """Raise `Conflict` if the object is not the one, or not as, the caller thinks."""
     if wanted is None:
@@ -167,7 +167,7 @@ def check_preconditions(old: Object, wanted: Preconditions | None) -> None:
             )
 
 
-# %% book/04_api_server.ipynb#fc87b9e5
+# %% book/04a_deletion.ipynb#b324604e
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 
 
@@ -203,7 +203,7 @@ def delete_namespace(
     return mark_or_remove(reg, table, request, old, options)
 
 
-# %% book/04_api_server.ipynb#fdd8fc5b
+# %% book/04a_deletion.ipynb#0bad0612
 def delete_collection(reg: Registry, table: Table, request: Request) -> tuple[Object, ...]:
     """Delete all objects that a request selects, each as `delete` does; return them."""
     gone = []

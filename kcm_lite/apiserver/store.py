@@ -19,8 +19,8 @@ from kcm_lite.api.request import WatchEvent
 from kcm_lite.api.scheme import RESOURCES, Resource
 
 # %% book/04_api_server.ipynb#f05920c4
+# Where a watcher's events go, one at a time, in the order of their versions.
 Sink = Callable[[WatchEvent], None]
-"""Where a watcher's events go, one at a time, in the order of their versions."""
 
 
 # %% book/04_api_server.ipynb#2f8b8b3f
