@@ -134,7 +134,7 @@ def test_a_failed_expectation_is_exit_1_with_what_happened_around_it(
         ),
         (
             "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x}\nspec: {replicas: 1}\n",
-            'ReplicaSet.apps "x" is invalid: ',
+            "line 4: spec.template.spec.containers: Required value",
         ),
         (
             "id: x\nuntil: 9\nactions:\n- {at: 1, do: scale, kind: rs, name: w, replicas: 1}\n",

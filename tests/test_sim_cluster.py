@@ -153,11 +153,17 @@ def test_apply_does_nothing_if_one_manifest_is_wrong() -> None:
         cluster.apply("a: [")
 
 
-def test_the_server_validates_what_is_applied() -> None:
+def test_what_the_server_would_refuse_is_told_before_anything_is_done() -> None:
+    cluster = Cluster()
     bad = replica_set(1)
     bad["spec"]["selector"] = {"matchLabels": {"app": "other"}}
-    with pytest.raises(Invalid, match=r"spec\.template\.metadata\.labels"):
-        Cluster().apply(bad)
+    with pytest.raises(BadInput) as caught:
+        cluster.apply([replica_set(1, name="good"), bad])
+    assert "[1].spec.template.metadata.labels: Invalid value: " in str(caught.value)
+    assert cluster.objects(ReplicaSet) == ()
+    typed = ReplicaSet(metadata=ObjectMeta(name="typed"))
+    with pytest.raises(Invalid):
+        cluster.apply(typed)
 
 
 # ---- options

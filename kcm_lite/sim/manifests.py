@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from kcm_lite.api.errors import NotFound
+from kcm_lite.api.errors import Cause, NotFound
 from kcm_lite.api.meta import Object, OwnerReference, replace
+from kcm_lite.api.names import generate_name
 from kcm_lite.api.scheme import BY_KIND, resource_of
 from kcm_lite.api.serial import DecodeError, decode
+from kcm_lite.api.strategy import STRATEGIES
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.sim.check import BadInput, Problem, show
 from kcm_lite.sim.kinds import simulated_kind
@@ -48,7 +51,7 @@ def read_manifest(raw: Mapping[str, Any], *, namespace: str, where: str = "") ->
         where: Path of the manifest in its document, for messages.
 
     Raises:
-        BadInput: It is no object, or a field does not fit.
+        BadInput: It is no object, a field does not fit, or the API server would refuse it.
     """
     problems: list[Problem] = []
     for field in ("apiVersion", "kind"):
@@ -67,10 +70,25 @@ def read_manifest(raw: Mapping[str, Any], *, namespace: str, where: str = "") ->
         name = str(meta.get("name") or meta.get("generateName"))
         return Inert(version, kind, str(meta.get("namespace") or namespace), name, raw)
     try:
-        return in_namespace(decode(raw, strict=True), namespace)
+        obj = in_namespace(decode(raw, strict=True), namespace)
     except DecodeError as error:
         got = "" if error.value is None else f" ({show(error.value)})"
         raise BadInput([Problem(join(where, error.path), f"{error.problem}{got}")]) from None
+    if causes := would_be_refused(obj):
+        raise BadInput([Problem(join(where, c.field), c.message) for c in causes])
+    return obj
+
+
+def would_be_refused(obj: Object) -> Sequence[Cause]:
+    """Return what the API server would find wrong with a new object, without asking it."""
+    strategy = STRATEGIES[type(obj)]
+    obj = strategy.prepare_for_create(strategy.default(obj))
+    meta = obj.metadata
+    if not meta.name and meta.generate_name:
+        obj = replace(
+            obj, metadata=replace(meta, name=generate_name(meta.generate_name, Random(0)))
+        )
+    return strategy.validate(obj)
 
 
 def join(where: str, field: str) -> str:
