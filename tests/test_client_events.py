@@ -151,6 +151,14 @@ def test_two_hours_of_the_same_message_are_never_combined() -> None:
     assert rig.counts() == [("m", 15)]
 
 
+def test_a_slow_stream_of_similar_events_is_combined_too() -> None:
+    rig = Rig()
+    for i in range(11):
+        rig.tell_all(f"m{i}")
+        rig.clock.run_for(400)  # an hour and more in all, but never ten minutes without one
+    assert rig.counts()[-1] == (f"{COMBINED}m10", 2)
+
+
 def test_after_ten_quiet_minutes_similar_events_are_themselves_again() -> None:
     rig = Rig()
     rig.tell_all(*(f"m{i}" for i in range(11)))
@@ -241,9 +249,14 @@ def test_events_take_from_the_controllers_bucket() -> None:
 def test_a_deleted_event_is_created_again() -> None:
     rig = Rig()
     rig.tell_all("m")
-    rig.server.drop(rig.events()[0])
+    first = rig.events()[0]
+    rig.server.drop(first)
+    rig.clock.run_for(60)
     rig.tell_all("m")
     assert rig.counts() == [("m", 2)]
+    assert rig.events()[0].metadata.name == first.metadata.name
+    assert rig.events()[0].first_timestamp == first.first_timestamp
+    assert rig.events()[0].last_timestamp == rig.clock.timestamp()
     assert [verb for verb, _ in rig.verbs()] == ["create", "patch", "create"]
     assert rig.server.requests[-1][1].body.metadata.resource_version == ""
 

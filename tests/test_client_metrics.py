@@ -191,6 +191,13 @@ def test_queue_metrics_follow_an_item() -> None:
     queue.retry()
     assert value("workqueue_retries_total") == 2
     queue.done("a"), queue.done("b")
+    queue.add("c")
+    clock.run_for(1)
+    queue.add("c")  # it waits since the first time
+    clock.run_for(1)
+    queue.get("c")
+    assert value("workqueue_queue_duration_seconds", "_sum") == 2 + 5 + 4 + 2
+    queue.done("c")
     queue.update_unfinished_work()
     assert value("workqueue_unfinished_work_seconds") == 0
 
