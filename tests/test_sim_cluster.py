@@ -24,6 +24,8 @@ def test_three_lines_are_enough() -> None:
     table = cluster.get("pods")
     assert [row["STATUS"] for row in table] == ["Running"] * 3
     assert [row["READY"] for row in table] == ["1/1"] * 3
+    assert str(cluster.timeline()).splitlines()[-1].startswith("00:02.0  ReplicaSet/web: status")
+    assert len(cluster.timeline(start=5)) == 0
 
 
 def test_a_cluster_begins_at_zero_with_everything_in_place() -> None:
@@ -151,6 +153,12 @@ def test_apply_does_nothing_if_one_manifest_is_wrong() -> None:
         cluster.apply({"apiVersion": "v1", "metadata": {"name": "x"}})
     with pytest.raises(ManifestError):
         cluster.apply("a: [")
+    wrong["spec"]["replicas"] = -1
+    with pytest.raises(
+        BadInput, match=r"file: document 2, line \d+: spec\.replicas: Invalid value"
+    ):
+        cluster.apply(f"{dump(pod())}---\n{dump(wrong)}")
+    assert cluster.objects(Pod) == ()
 
 
 def test_what_the_server_would_refuse_is_told_before_anything_is_done() -> None:

@@ -34,11 +34,12 @@ from kcm_lite.sim.check import BadInput, Problem, nearest, show
 from kcm_lite.sim.explain import Explanation, explain
 from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.kubelet import Kubelets
-from kcm_lite.sim.manifests import Inert, in_namespace, read_manifest
+from kcm_lite.sim.manifests import Inert, in_namespace, read_documents, read_manifest
 from kcm_lite.sim.nodes import Machines, node_object
 from kcm_lite.sim.profile import Profile, parse_profile
 from kcm_lite.sim.quota import QuotaLoop
 from kcm_lite.sim.tables import Table, table
+from kcm_lite.sim.timeline import Timeline, timeline
 from kcm_lite.trace import Note, Trace
 
 T = TypeVar("T", bound=Object)
@@ -209,12 +210,10 @@ class Cluster:
             StatusError: The server refuses an object; those before it stay.
         """
         if isinstance(what, str):
-            manifests: list[Manifest] = [d.raw for d in load_documents(what)]
-        elif isinstance(what, Object | Mapping):
-            manifests = [what]
+            prepared = read_documents(load_documents(what), self.namespace)
         else:
-            manifests = list(what)
-        prepared = [self.prepare(m, f"[{i}]") for i, m in enumerate(manifests)]
+            manifests = [what] if isinstance(what, Object | Mapping) else what
+            prepared = [self.prepare(m, f"[{i}]") for i, m in enumerate(manifests)]
         return [stored for obj in prepared if (stored := self.put(obj)) is not None]
 
     def prepare(self, manifest: Manifest, where: str = "") -> Object | Inert:
@@ -328,6 +327,10 @@ class Cluster:
         resource = resource_named(kind)
         objects = self.objects(resource.type, namespace=namespace)
         return table(resource, objects, self.clock.now(), wide=wide)
+
+    def timeline(self, *, start: float = 0.0) -> Timeline:
+        """Return what happened since a second of the run, in lines for people."""
+        return timeline(self.trace, start=start)
 
     def explain(self, ref: str, *, namespace: str = "") -> Explanation:
         """Say why things happened to an object: why chosen, why retried, what held it up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,6 +12,7 @@ from kcm_lite.api.names import generate_name
 from kcm_lite.api.scheme import BY_KIND, resource_of
 from kcm_lite.api.serial import DecodeError, decode
 from kcm_lite.api.strategy import STRATEGIES
+from kcm_lite.api.yaml import Document
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.sim.check import BadInput, Problem, show
 from kcm_lite.sim.kinds import simulated_kind
@@ -77,6 +78,24 @@ def read_manifest(raw: Mapping[str, Any], *, namespace: str, where: str = "") ->
     if causes := would_be_refused(obj):
         raise BadInput([Problem(join(where, c.field), c.message) for c in causes])
     return obj
+
+
+def read_documents(documents: Iterable[Document], namespace: str) -> list[Object | Inert]:
+    """Read manifests, all of them before anything happens.
+
+    Raises:
+        BadInput: Some are wrong; every problem names its file, document and field.
+    """
+    out: list[Object | Inert] = []
+    errors: list[BadInput] = []
+    for document in documents:
+        try:
+            out.append(read_manifest(document.raw, namespace=namespace))
+        except BadInput as error:
+            errors.append(BadInput(error.problems, document))
+    if errors:
+        raise BadInput([Problem("", line) for e in errors for line in e.lines()])
+    return out
 
 
 def would_be_refused(obj: Object) -> Sequence[Cause]:

@@ -10,17 +10,16 @@ from typing import Any, TextIO
 
 from kcm_lite.api.core import Namespace
 from kcm_lite.api.errors import StatusError
-from kcm_lite.api.meta import Object
 from kcm_lite.api.scheme import RESOURCES
 from kcm_lite.api.serial import encode
-from kcm_lite.api.yaml import Document, read_path
+from kcm_lite.api.yaml import read_path
 from kcm_lite.sim.adapt import adapted
 from kcm_lite.sim.check import BadInput, Problem
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.expect import Outcome
 from kcm_lite.sim.kinds import resource_named
-from kcm_lite.sim.manifests import Inert, read_manifest
+from kcm_lite.sim.manifests import read_documents
 from kcm_lite.sim.nodes import Machine, node_name
 from kcm_lite.sim.scenario import DEFAULT, Run, Scenario, is_scenario, parse_scenario, run_scenario
 from kcm_lite.sim.steps import ActionFailed
@@ -84,26 +83,8 @@ def read_input(options: Options) -> Scenario:
     }
     scenario = replace(scenario, **chosen)
     nodes = {node_name(n) for n in range(1, scenario.nodes + 1)}
-    objects, lines = adapted(read_manifests(plain, scenario.namespace), nodes)
+    objects, lines = adapted(read_documents(plain, scenario.namespace), nodes)
     return replace(scenario, objects=(*objects, *scenario.objects), notes=tuple(lines))
-
-
-def read_manifests(documents: Iterable[Document], namespace: str) -> list[Object | Inert]:
-    """Read plain manifests, all of them before anything happens.
-
-    Raises:
-        BadInput: Some are wrong; every problem names its file, document and field.
-    """
-    out: list[Object | Inert] = []
-    errors: list[BadInput] = []
-    for document in documents:
-        try:
-            out.append(read_manifest(document.raw, namespace=namespace))
-        except BadInput as error:
-            errors.append(BadInput(error.problems, document))
-    if errors:
-        raise BadInput([Problem("", line) for e in errors for line in e.lines()])
-    return out
 
 
 def simulate(scenario: Scenario, *, err: TextIO = sys.stderr) -> Run:
@@ -217,7 +198,7 @@ def verdicts(cluster: Cluster) -> list[str]:
     return out
 
 
-def expectations(outcomes: Iterable[Outcome], lines: list[Line]) -> list[str]:
+def expectations(outcomes: Iterable[Outcome], lines: Iterable[Line]) -> list[str]:
     """Return how the expectations came out; around a failure with what happened then."""
     out = []
     good = [o for o in outcomes if o.ok]

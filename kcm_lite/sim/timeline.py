@@ -72,7 +72,19 @@ class Happening(msgspec.Struct, frozen=True):
     replaces: str = ""
 
 
-def timeline(trace: Trace, *, start: float = 0.0, end: float = float("inf")) -> list[Line]:
+class Timeline(tuple[Line, ...]):
+    """Lines, oldest first; prints as one line each."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def timeline(trace: Trace, *, start: float = 0.0, end: float = float("inf")) -> Timeline:
     """Return the lines of a run from ``start`` to ``end`` seconds, oldest first."""
     lines: list[Line] = []
     open_lines: dict[tuple[str, str], Line] = {}
@@ -91,7 +103,7 @@ def timeline(trace: Trace, *, start: float = 0.0, end: float = float("inf")) -> 
             else:
                 open_lines[key] = line = Line(record.t, record.t, thing.subject, thing.what)
                 lines.append(line)
-    return sorted(lines, key=lambda line: line.t)
+    return Timeline(sorted(lines, key=lambda line: line.t))
 
 
 def name_of(obj: Object) -> str:
