@@ -37,7 +37,10 @@ from kcm_lite.trace import ApiWrite, Trace
 T = TypeVar("T", bound=Object)
 Verb = Callable[[Registry, Table, Request], Any]
 
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")  # in every cluster
 
+
+# %% book/04_api_server.ipynb#d92e0daf
 def get(reg: Registry, table: Table, request: Request) -> Object:
     """Return one object."""
     return find(table, request.namespace, request.name)
@@ -52,7 +55,6 @@ def list_objects(reg: Registry, table: Table, request: Request) -> ObjectList[Ob
     return ObjectList(items, str(reg.store.revision))
 
 
-# %% book/04_api_server.ipynb#d92e0daf
 # What each verb does to an object or to a subresource of it.
 VERBS: dict[tuple[str, str], Verb] = {
     ("get", ""): get,
@@ -189,10 +191,6 @@ class Verbs:
 
 
 # %% book/04_api_server.ipynb#ab787323
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""The namespaces that every cluster has."""
-
-
 class APIServer(Verbs):
     """An API server in memory: every request is one indivisible step and takes no time.
 
@@ -232,11 +230,10 @@ class APIServer(Verbs):
 
     def subscribe(self, type: type[Object], sink: Sink, **more: Any) -> Callable[[], None]:
         """Watch a kind; the arguments are those of `kcm_lite.apiserver.store.subscribe`."""
-        if type not in self.store.tables:
+        table = self.store.tables.get(type)
+        if table is None:
             raise NotFound("the server could not find the requested resource")
-        if (fields := more.get("field_selector")) is not None:
-            fields.check(type)
-        return subscribe(self.store, self.store.tables[type], sink, **more)
+        return subscribe(self.store, table, sink, **more)
 
     def send_bookmarks(self) -> None:
         """Tell the watchers that asked for it that they have heard everything up to now."""

@@ -158,7 +158,10 @@ def subscribe(
     Raises:
         Expired: The history no longer reaches back to ``resource_version``.
         Invalid: It is no version.
+        BadRequest: The kind cannot be selected by a field.
     """
+    if field_selector is not None:
+        field_selector.check(table.resource.type)
     watcher = Watcher(sink, namespace, label_selector, field_selector, bookmarks)
     if send_initial_events or resource_version in ("", "0"):
         for obj in listing(table, namespace, label_selector, field_selector):

@@ -37,6 +37,12 @@ from kcm_lite.apiserver.store import Table, commit
 
 
 # %% book/04b_admission_and_the_wire.ipynb#855360f5
+def get_scale(reg: Registry, table: Table, request: Request) -> Scale:
+    """Return the scale of an object."""
+    return scale_of(find(table, request.namespace, request.name))
+
+
+# %% book/04b_admission_and_the_wire.ipynb#f5d714d5
 def scale_of(obj: Any) -> Scale:
     """Return the scale of a workload."""
     meta, selector = obj.metadata, obj.spec.selector
@@ -58,12 +64,7 @@ def scale_of(obj: Any) -> Scale:
     )
 
 
-# %% book/04b_admission_and_the_wire.ipynb#f5d714d5
-def get_scale(reg: Registry, table: Table, request: Request) -> Scale:
-    """Return the scale of an object."""
-    return scale_of(find(table, request.namespace, request.name))
-
-
+# %% book/04b_admission_and_the_wire.ipynb#e9993606
 def write_scale(reg: Registry, table: Table, request: Request) -> Scale:
     """Set the replicas of an object by its scale: by an update or a patch of it."""
     old: Any = find(table, request.namespace, request.name)
