@@ -23,6 +23,8 @@ examples:
 
 A scenario is a YAML document with objects, actions, a kubelet profile and expectations; see
 the documentation of kcm_lite.sim.scenario.
+
+exit codes: 0 the run ended and every expectation held, 1 one did not, 2 the input is wrong
 """
 
 
@@ -70,8 +72,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="TIME",
         help="how long to simulate: 90, 90s, 5m, 1h30m (default: as the scenario says, or 60s)",
     )
-    sim.add_argument("--seed", type=_checked(_count), metavar="N", help="of all chance (default 0)")
-    sim.add_argument("--nodes", type=_checked(_count), metavar="N", help="how many (default 3)")
+    sim.add_argument(
+        "--seed", type=_checked(_count), metavar="N", help="of the random numbers (default 0)"
+    )
+    sim.add_argument(
+        "--nodes", type=_checked(_count), metavar="N", help="how many nodes (default 3)"
+    )
     sim.add_argument(
         "--qps",
         type=_checked(_rate),

@@ -79,8 +79,10 @@ def test_a_scenario_goes_with_manifests(tmp_path: Path, capsys: Capture) -> None
     plan = scenario(tmp_path, actions=[scale], nodes=1, seed=3)
     code, out, _ = call(capsys, manifest, "--scenario", plan)
     assert code == 0
-    assert "s  (1 nodes, seed 3, client limits 1000/1000)" in out
+    assert "s  (1 node, seed 3, client limits 1000/1000)" in out
     assert "user sets spec.replicas 3 -> 1" in out
+    code, _, err = call(capsys, plan, "--scenario", manifest)
+    assert code == 2 and "kind: a scenario has none: this is a manifest" in err
 
 
 def test_options_win_over_the_scenario(tmp_path: Path, capsys: Capture) -> None:

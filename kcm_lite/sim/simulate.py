@@ -65,7 +65,12 @@ def read_input(options: Options) -> Scenario:
     documents = [d for path in options.paths for d in read_path(path)]
     scenarios = [d for d in documents if is_scenario(d.raw)]
     if options.scenario is not None:
-        scenarios += read_path(options.scenario)
+        for document in read_path(options.scenario):
+            if "kind" in document.raw:
+                raise BadInput(
+                    [Problem("kind", "a scenario has none: this is a manifest")], document
+                )
+            scenarios.append(document)
     if len(scenarios) > 1:
         names = ", ".join(d.where for d in scenarios)
         raise BadInput([Problem("", f"only one scenario can be run at a time, found {names}")])
@@ -132,11 +137,7 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
     """Return the lines of a run's report: what happened, how it ended, what was expected."""
     scenario, cluster = run.scenario, run.cluster
     title = f"{scenario.id}: {scenario.title}" if scenario.title else scenario.id
-    limits = f"{scenario.qps:g}/{scenario.burst}" if scenario.qps > 0 else "none"
-    out = [
-        f"{title}  ({scenario.nodes} nodes, seed {scenario.seed}, client limits {limits})",
-        "",
-    ]
+    out = [f"{title}  ({conditions(scenario)})", ""]
     lines = timeline(cluster.trace)
     out += shortened([str(line) for line in lines], every_line)
     if cluster.inert:
@@ -151,6 +152,13 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
     if run.outcomes:
         out += ["", *expectations(run.outcomes, lines)]
     return out
+
+
+def conditions(scenario: Scenario) -> str:
+    """Return the conditions of a run in a few words."""
+    nodes = "1 node" if scenario.nodes == 1 else f"{scenario.nodes} nodes"
+    limits = f"{scenario.qps:g}/{scenario.burst}" if scenario.qps > 0 else "none"
+    return f"{nodes}, seed {scenario.seed}, client limits {limits}"
 
 
 def shortened(lines: list[str], every_line: bool) -> list[str]:

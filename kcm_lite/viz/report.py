@@ -19,7 +19,7 @@ from plotly.subplots import make_subplots
 from kcm_lite import __version__
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.scenario import Run
-from kcm_lite.sim.simulate import final_state, verdicts
+from kcm_lite.sim.simulate import conditions, final_state, verdicts
 from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import timeline
 from kcm_lite.trace import Decision
@@ -265,8 +265,7 @@ def _head(run: Run, title: str) -> list[str]:
     if run.outcomes:
         held = sum(o.ok for o in run.outcomes)
         tiles.append((f"{held} of {len(run.outcomes)}", "expectations held"))
-    limits = f"{scenario.qps:g}/{scenario.burst}" if scenario.qps > 0 else "none"
-    sub = f"{scenario.nodes} nodes, seed {scenario.seed}, client limits {limits}"
+    sub = conditions(scenario)
     inert = ", ".join(dict.fromkeys(map(str, run.cluster.inert)))
     return [
         f'<h1>{escape(title)}</h1><p class="sub">{escape(sub)}</p><div class="tiles">',
