@@ -182,6 +182,26 @@ def test_a_scenario_that_is_wrong_fails(tmp_path: Path, capsys: pytest.CaptureFi
     assert 'until: got "soon", want seconds' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("which", ["scenarios/rs-create-3.yaml", "golden/rs-create-3.json"])
+def test_a_file_that_cannot_be_read_fails_its_run_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], which: str
+) -> None:
+    root = recording(tmp_path)
+    (root / which).write_text('{"a": [')
+    assert main([str(root)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("failed  rs-create-3 ") and "Error: " in out
+    assert out.endswith("0 passed, 1 failed\n")
+
+
+def test_a_run_that_crashes_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = {"at": 1, "do": "scale", "kind": "ReplicaSet", "name": "nope", "replicas": 1}
+    assert main([str(recording(tmp_path, {"actions": [gone]}))]) == 1
+    assert (
+        'ActionFailed: actions[0] (scale at 1): replicasets.apps "nope"' in capsys.readouterr().out
+    )
+
+
 def test_command_refuses_a_directory_without_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

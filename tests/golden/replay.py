@@ -13,7 +13,6 @@ from typing import Any
 from kcm_lite.api.scheme import RESOURCES
 from kcm_lite.api.yaml import load_documents
 from kcm_lite.controllers.context import CONTROLLERS
-from kcm_lite.sim.check import BadInput
 from kcm_lite.sim.cluster import START
 from kcm_lite.sim.kinds import is_simulated
 from kcm_lite.sim.scenario import parse_scenario, run_scenario
@@ -143,19 +142,25 @@ def missing_parts(raw: Mapping[str, Any], golden: Run) -> list[str]:
 
 
 def replay(recording: Recording) -> Result:
-    """Run a scenario and compare it with its recording."""
-    documents = load_documents(
-        recording.scenario.read_text(encoding="utf-8"), str(recording.scenario)
-    )
-    raw, golden = documents[0].raw, load(recording.golden)
-    about = raw.get("controller", "")
-    head = {"title": raw.get("title", ""), "controller": about}
-    if missing := missing_parts(raw, golden):
-        return Result(recording.id, "skipped", f"not built: {', '.join(missing)}", **head)
+    """Run a scenario and compare it with its recording; whatever goes wrong fails this run only."""
+    result = Result(recording.id, "failed", "could not be replayed")
     try:
-        run = run_scenario(parse_scenario(documents[0]), detail=False)
-    except BadInput as error:
-        return Result(recording.id, "failed", "bad input", problems=error.lines(), **head)
+        _replay(recording, result)
+    except Exception as error:
+        result.problems += [f"{type(error).__name__}: {line}" for line in str(error).splitlines()]
+    return result
+
+
+def _replay(recording: Recording, result: Result) -> None:
+    text = recording.scenario.read_text(encoding="utf-8")
+    document = load_documents(text, str(recording.scenario))[0]
+    golden = load(recording.golden)
+    result.title = document.raw.get("title", "")
+    result.controller = document.raw.get("controller", "")
+    if missing := missing_parts(document.raw, golden):
+        result.status, result.reason = "skipped", f"not built: {', '.join(missing)}"
+        return
+    run = run_scenario(parse_scenario(document), detail=False)
     watched = {key.partition("/")[0] for key in golden["objects"]}
     ours = normalize(
         run.cluster.trace,
@@ -164,8 +169,8 @@ def replay(recording: Recording) -> Result:
         skip=[p for kind, p in SOMETIMES_WATCHED.items() if kind not in watched],
     )
     run.cluster.close()
-    verdict = compare(raw, golden, ours)
-    return Result(recording.id, "passed" if verdict.ok else "failed", verdict=verdict, **head)
+    result.verdict = compare(dict(document.raw), golden, ours)
+    result.status = "passed" if result.verdict.ok else "failed"
 
 
 def score_document(results: Sequence[Result]) -> str:
