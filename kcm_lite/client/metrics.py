@@ -213,7 +213,7 @@ class Registry:
 
 
 # %% book/90_clients_events_metrics.ipynb#71ca7eaa
-BOUNDS = exponential_buckets(10e-9, 10, 12)
+BOUNDS = exponential_buckets(10e-9, 10, 10)
 HELP = {
     "depth": "Current depth of workqueue",
     "adds_total": "Total number of adds handled by workqueue",
