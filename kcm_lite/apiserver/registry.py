@@ -251,9 +251,9 @@ def born(reg: Registry, table: Table, meta: ObjectMeta) -> ObjectMeta:
 
 def new_uid(rng: random.Random) -> str:
     """Return a random (version 4) UUID, the same one for the same seed."""
-    bits = rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
-    text = f"{bits:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = rng.randbytes(16).hex()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
 # %% book/04_api_server.ipynb#f04a7806
