@@ -32,16 +32,16 @@ def call(capsys: Capture, *args: str) -> tuple[int, str, str]:
 
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {}}
-DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}}
+WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "api"}}
 
 
 def test_a_manifest_gives_a_timeline_and_the_final_state(tmp_path: Path, capsys: Capture) -> None:
-    path = write(tmp_path / "web.yaml", SERVICE, replica_set(3), pod(), DEPLOYMENT)
+    path = write(tmp_path / "web.yaml", SERVICE, replica_set(3), pod(), WIDGET)
     code, out, err = call(capsys, path)
     assert (code, err) == (0, "")
     assert "default  (3 nodes, seed 0, client limits 20/30)" in out
     assert "00:02.0  ReplicaSet/web: 3 pods ready" in out
-    assert "stored, not simulated: Service/web, Deployment/api\n" in out
+    assert "stored, not simulated: Service/web, Widget/api\n" in out
     assert "after 01:00.0" in out
     assert "NAME   DESIRED   CURRENT   READY   AGE\nweb    3         3         3       60s" in out
     assert out.endswith("ReplicaSet/web is complete\n")

@@ -103,16 +103,12 @@ def test_placeholders() -> None:
         ({"actions": [{"at": 1, "do": "scal"}]}, '(did you mean "scale"?)'),
         ({"actions": [{"at": -1, "do": "addNode"}]}, "actions[0].at: got -1, want seconds >= 0"),
         (
-            {
-                "actions": [
-                    {"at": 1, "do": "scale", "kind": "Deployment", "name": "w", "replicas": 2}
-                ]
-            },
-            'actions[0].kind: scale: kind "Deployment" is not simulated',
+            {"actions": [{"at": 1, "do": "scale", "kind": "Widget", "name": "w", "replicas": 2}]},
+            'actions[0].kind: scale: kind "Widget" is not simulated',
         ),
         (
-            {"actions": [{"at": 1, "do": "create", "object": {**pod(), "kind": "Job"}}]},
-            'actions[0].object.kind: create: kind "Job" is not simulated',
+            {"actions": [{"at": 1, "do": "create", "object": {**pod(), "kind": "Gadget"}}]},
+            'actions[0].object.kind: create: kind "Gadget" is not simulated',
         ),
         (
             {"actions": [{"at": 1, "do": "scale", "kind": "rs", "name": "w"}]},
