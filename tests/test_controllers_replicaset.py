@@ -35,6 +35,7 @@ from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import Cache
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import VirtualClock
+from kcm_lite.controllers.context import Gates
 from kcm_lite.controllers.replicaset import claim_pods, find_pods, sync_replica_set
 from kcm_lite.controllers.replicaset_handlers import (
     add_pod,
@@ -248,12 +249,13 @@ def test_a_new_or_changed_set_is_queued() -> None:
 
 
 def test_a_set_of_the_same_name_and_another_uid_starts_clean() -> None:
-    w = world()
+    w = world(read={"pods": "1"})
     w.rsc.expectations.expect_creations(KEY, 3)
     w.rsc.consistency.wrote_at(KEY, "u1", "pods", "9")
     update_rs(w.rsc, rs(uid="u1"), rs(uid="u2"))
     assert w.counts() is None
     assert w.queued() == [KEY]
+    w.rsc.consistency.ensure_ready(KEY)
 
 
 @pytest.mark.parametrize("wrap", [lambda obj: obj, lambda obj: Tombstone(KEY, obj)])
@@ -529,6 +531,16 @@ def test_the_pods_of_all_sets_of_one_deployment_crowd_a_node_bare_sets_do_not() 
     assert w.decisions("victim")[0][1].startswith("like b in everything")
 
 
+def test_nobody_elses_pod_is_ever_a_victim() -> None:
+    stranger, orphan = pod("x", owner="u2", owner_name="other"), pod("y", owner="", labels={})
+    w = world(rs(1), stranger, orphan, pod("a"), pod("b"), pod("c", phase="Failed"))
+    w.sync()
+    assert [call for call in w.calls if "delete" in call] == ["delete a"]
+    w = world(rs(0), stranger, orphan, pod("a"))
+    w.sync()
+    assert [call for call in w.calls if "delete" in call] == ["delete a"]
+
+
 def test_pods_that_have_ended_are_ignored_and_terminating_ones_are_counted_apart() -> None:
     w = world(
         rs(1), pod("a"), pod("b", phase="Succeeded"), pod("c", phase="Failed"),
@@ -731,7 +743,10 @@ def test_whatever_happens_to_pods_the_number_comes_back_and_never_overshoots(
     steps: list[tuple[float, str, int]], lag: float, gates: ReplicaSetGates
 ) -> None:
     cluster = Cluster(
-        controllers=["replicaset"], gates=gates, qps=0, latency=Latency(call=0.01, watch=lag)
+        controllers=["replicaset"],
+        gates=Gates(replica_set=gates),
+        qps=0,
+        latency=Latency(call=0.01, watch=lag),
     )
     cluster.apply(MANIFEST)
     for wait, what, which in steps:

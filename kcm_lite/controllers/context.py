@@ -13,12 +13,30 @@ from dataclasses import dataclass
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.clock import Clock
-from kcm_lite.controllers import garbagecollector, replicaset, replication
-from kcm_lite.controllers.replicaset_types import REPLICA_SET, ReplicaSetGates
+from kcm_lite.controllers import (
+    deployment,
+    deployment_types,
+    garbagecollector,
+    replicaset,
+    replicaset_types,
+    replication,
+)
 from kcm_lite.trace import Trace
 
 Run = Callable[[], Awaitable[None]]
 """Starts a controller's workers when its caches are filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Which release the controllers follow: the switches of each; by default today's."""
+
+    replica_set: replicaset_types.ReplicaSetGates = replicaset_types.TODAY
+    deployment: deployment_types.DeploymentGates = deployment_types.TODAY
+
+
+TODAY = Gates()  # as v1.36 has it
+RELEASE_1_22 = Gates(replicaset_types.RELEASE_1_22, deployment_types.RELEASE_1_22)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +48,7 @@ class ControllerContext:
         trace: Where it records what it does.
         client_for: Makes a client under a user agent, with a token bucket of its own.
         informers: The caches that all controllers share.
-        gates: Which release the ReplicaSet controllers follow.
+        gates: Which release they follow.
         rng: For jitter.
     """
 
@@ -38,15 +56,19 @@ class ControllerContext:
     trace: Trace | None
     client_for: Callable[[str], Client]
     informers: SharedInformerFactory
-    gates: ReplicaSetGates
+    gates: Gates
     rng: random.Random
 
 
 def build_replica_set(context: ControllerContext) -> Run:
     """Build the ReplicaSet controller."""
-    client = context.client_for(REPLICA_SET.agent)
+    client = context.client_for(replicaset_types.REPLICA_SET.agent)
     controller = replicaset.new_replica_set_controller(
-        client, context.informers, context.clock, gates=context.gates, trace=context.trace
+        client,
+        context.informers,
+        context.clock,
+        gates=context.gates.replica_set,
+        trace=context.trace,
     )
     return lambda: replicaset.run(controller)
 
@@ -55,9 +77,26 @@ def build_replication_manager(context: ControllerContext) -> Run:
     """Build the controller of ReplicationControllers."""
     client = context.client_for(replication.REPLICATION_CONTROLLER.agent)
     controller = replication.new_replication_manager(
-        client, context.informers, context.clock, gates=context.gates, trace=context.trace
+        client,
+        context.informers,
+        context.clock,
+        gates=context.gates.replica_set,
+        trace=context.trace,
     )
     return lambda: replicaset.run(controller)
+
+
+def build_deployment(context: ControllerContext) -> Run:
+    """Build the Deployment controller."""
+    client = context.client_for(deployment_types.AGENT)
+    controller = deployment.new_deployment_controller(
+        client,
+        context.informers,
+        context.clock,
+        gates=context.gates.deployment,
+        trace=context.trace,
+    )
+    return lambda: deployment.run(controller)
 
 
 def build_garbage_collector(context: ControllerContext) -> Run:
@@ -75,6 +114,7 @@ def build_garbage_collector(context: ControllerContext) -> Run:
 
 
 CONTROLLERS: dict[str, Callable[[ControllerContext], Run]] = {
+    "deployment-controller": build_deployment,
     "replicaset-controller": build_replica_set,
     "replicationcontroller-controller": build_replication_manager,
     "garbage-collector-controller": build_garbage_collector,

@@ -28,8 +28,7 @@ from kcm_lite.apiserver.transport import InMemoryTransport, Latency
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.clock import VirtualClock
-from kcm_lite.controllers.context import CONTROLLERS, ControllerContext
-from kcm_lite.controllers.replicaset_types import TODAY, ReplicaSetGates
+from kcm_lite.controllers.context import CONTROLLERS, TODAY, ControllerContext, Gates
 from kcm_lite.sim.check import BadInput, Problem, nearest, show
 from kcm_lite.sim.explain import Explanation, explain
 from kcm_lite.sim.kinds import resource_named
@@ -72,7 +71,7 @@ class Cluster:
         qps: Requests a second that each controller's client may make; 0: no limit.
         burst: How many of them at once after a quiet time.
         controllers: Which run, by name; by default all that there are.
-        gates: Which release the ReplicaSet controllers follow.
+        gates: Which release the controllers follow.
         start: The date and time at t=0, UTC.
         detail: Also record deliveries, queue steps, syncs and decisions, not only writes.
         latency: How long API calls and watch deliveries take.
@@ -98,7 +97,7 @@ class Cluster:
         qps: float = 20.0,
         burst: int = 30,
         controllers: Iterable[str] | None = None,
-        gates: ReplicaSetGates = TODAY,
+        gates: Gates = TODAY,
         start: datetime = START,
         detail: bool = True,
         latency: Latency = LATENCY,
@@ -134,7 +133,7 @@ class Cluster:
     def _boot(
         self,
         controllers: list[str],
-        gates: ReplicaSetGates,
+        gates: Gates,
         seed: int,
         qps: float,
         burst: int,

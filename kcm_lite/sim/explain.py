@@ -16,7 +16,11 @@ from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.timeline import happenings
 from kcm_lite.trace import ApiWrite, Decision, Delivery, QueueOp, SyncEnd, SyncStart, Trace
 
-QUEUES = {"ReplicaSet": "replicaset", "ReplicationController": "replicationmanager"}
+QUEUES = {
+    "Deployment": "deployment",
+    "ReplicaSet": "replicaset",
+    "ReplicationController": "replicationmanager",
+}
 """The work queue of each kind that has a controller."""
 
 Reasons = Iterator[tuple[float, str]]

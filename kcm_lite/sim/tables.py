@@ -98,6 +98,13 @@ def _pod_wide(pod: Any, now: datetime) -> Row:
     return pod.status.pod_ip or "<none>", pod.spec.node_name or "<none>"
 
 
+def _deployment(d: Any, now: datetime) -> Row:
+    status = d.status
+    ready = f"{status.ready_replicas}/{1 if d.spec.replicas is None else d.spec.replicas}"
+    counts = (status.updated_replicas, status.available_replicas)
+    return d.metadata.name, ready, *map(str, counts), _age(d, now)
+
+
 def _replicas(obj: Any, now: datetime) -> Row:
     status = obj.status
     wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
@@ -150,6 +157,7 @@ NOTHING: tuple[Row, Cells] = ((), lambda obj, now: ())
 VIEWS: dict[str, tuple[Row, Cells]] = {
     "ConfigMap": (("NAME", "DATA", "AGE"), _config_map),
     "ControllerRevision": (("NAME", "CONTROLLER", "REVISION", "AGE"), _revision),
+    "Deployment": (("NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"), _deployment),
     "Event": (("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event),
     "Namespace": (("NAME", "STATUS", "AGE"), _namespace),
     "Node": (("NAME", "STATUS", "ROLES", "AGE", "VERSION"), _node),
