@@ -42,9 +42,7 @@ async def life(clock: VirtualClock, call: Call) -> None:
     await call(Request(verb="create", subresource="binding", body=node, **where))
     for ready in ("False", "True"):
         pod = await call(Request(verb="get", **where))
-        condition = Condition(
-            type="Ready", status=ready, last_transition_time=clock.timestamp()
-        )
+        condition = Condition(type="Ready", status=ready, last_transition_time=clock.timestamp())
         status = replace(pod.status, phase="Running", conditions=(condition,))
         body = replace(pod, status=status)
         await call(Request(verb="update", subresource="status", body=body, **where))
