@@ -160,7 +160,7 @@ def test_command_fails_with_the_first_differences(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"controller": "job"}, "not built: controller job"),
+        ({"controller": "widget"}, "not built: controller widget"),
         (
             {"actions": [{"at": 1, "do": "scale", "kind": "Widget", "name": "x", "replicas": 1}]},
             "not built: kind Widget",
