@@ -202,6 +202,16 @@ def final(run: Run) -> dict[str, str]:
     return {k: text(drop(v, "node") if k[:4] == "Pod/" else v) for k, v in run["final"].items()}
 
 
+def final_settled(run: Run) -> dict[str, str]:
+    """The last state of everything, but not by how many changes of its spec a set came to it."""
+    out = final(run)
+    for key, state in run["final"].items():
+        if key.startswith("ReplicaSet/"):
+            status = drop(state.get("status", {}), "observedGeneration")
+            out[key] = text(drop(state, "generation", "status") | {"status": status})
+    return out
+
+
 WHOLE = {
     "writes": all_writes,
     "writes.set": lambda run: sorted(all_writes(run)),
@@ -215,6 +225,7 @@ WHOLE = {
     "events": events,
     "events.set": events,
     "final": final,
+    "final.settled": final_settled,
 }
 KEYED = {
     "writes": writes_of,
