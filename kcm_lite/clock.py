@@ -198,11 +198,13 @@ class VirtualClock(Driven):
 
     def close(self) -> None:
         """Cancel every task and let them clean up in this instant; forget the rest."""
-        if not self._closed:
-            for task in self._tasks:
-                task.cancel()
+        if self._closed:
+            return
+        with entered(self):
             try:
-                self._advance(self._ns)
+                for task in self._tasks:
+                    task.cancel()
+                spin(self, self._ns, self._allowance)
             finally:
                 self._closed = True
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
 import logging
 import sys
 from asyncio import Future, events, tasks
@@ -20,7 +19,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -81,7 +81,13 @@ class Handle(msgspec.Struct, eq=False):
 
 
 # %% book/03_virtual_time.ipynb#d8ff24a2
-class Agenda(Time, asyncio.AbstractEventLoop):
+if TYPE_CHECKING:  # to a type checker, AbstractEventLoop has forty methods yet to be written
+    from asyncio import BaseEventLoop as EventLoop
+else:
+    from asyncio import AbstractEventLoop as EventLoop
+
+
+class Agenda(Time, EventLoop):
     """What is to happen: a queue for this instant and two heaps for later ones."""
 
     def __init__(self, start: datetime) -> None:
@@ -100,7 +106,7 @@ class Agenda(Time, asyncio.AbstractEventLoop):
         when = self._ns + round(seconds * SECOND)
         heap = self._background if background else self._timers
         self._sequence = sequence = self._sequence + 1
-        heapq.heappush(heap, (when if when > self._ns else self._ns, sequence, future))
+        heappush(heap, (when if when > self._ns else self._ns, sequence, future))
         return future
 
     def _push(self, when: int, callback: Callback, args: tuple[Any, ...], context: Any) -> Any:
@@ -108,7 +114,7 @@ class Agenda(Time, asyncio.AbstractEventLoop):
         context = contextvars.copy_context() if context is None else context
         handle = Handle(callback, args, context, when)
         self._sequence = sequence = self._sequence + 1
-        heapq.heappush(self._timers, (when, sequence, handle))
+        heappush(self._timers, (when, sequence, handle))
         return handle
 
 
@@ -230,7 +236,7 @@ def spin(
                 when, _, handle = heap[0]
                 if when > end and not handle.cancelled():
                     break
-                heapq.heappop(heap)
+                heappop(heap)
                 if handle.__class__ is Future:
                     if not handle.done():
                         loop._ns = when
@@ -250,7 +256,7 @@ def spin(
 def _foreground(timers: list[tuple[int, int, Any]]) -> bool:
     """Whether a timer is left that was not cancelled."""
     while timers and timers[0][2].cancelled():
-        heapq.heappop(timers)
+        heappop(timers)
     return bool(timers)
 
 
@@ -258,7 +264,7 @@ def _prune(loop: Loop) -> None:
     """Drop all cancelled timers, and look again when there are twice as many."""
     alive = [timer for timer in loop._timers if not timer[2].cancelled()]
     loop._timers[:] = alive
-    heapq.heapify(loop._timers)
+    heapify(loop._timers)
     loop._crowded = 2 * len(alive) + 1000
 
 
@@ -268,9 +274,10 @@ def entered(loop: Loop) -> Iterator[None]:
     """Make this the running loop, also within another one's task."""
     if loop._running or loop._closed:
         raise RuntimeError(f"this clock is {'already running' if loop._running else 'closed'}")
-    outer, task = events._get_running_loop(), None
-    if outer is not None and sys.version_info >= (3, 12):
-        task = tasks._swap_current_task(outer, None)
+    outer = events._get_running_loop()
+    task = outer and tasks.current_task(outer)
+    if task and sys.version_info >= (3, 12):
+        tasks._swap_current_task(outer, None)
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(firstiter=None, finalizer=loop._finish)
     events._set_running_loop(loop)
@@ -281,5 +288,5 @@ def entered(loop: Loop) -> Iterator[None]:
         loop._running = False
         events._set_running_loop(outer)
         sys.set_asyncgen_hooks(*hooks)
-        if task is not None:
+        if task and sys.version_info >= (3, 12):
             tasks._swap_current_task(outer, task)
