@@ -30,7 +30,7 @@ from kcm_lite.api.meta import (
     replace,
 )
 from kcm_lite.apiserver.transport import Latency
-from kcm_lite.client.cache import CONTROLLER_UID_INDEX, Tombstone, index_by_controller_uid
+from kcm_lite.client.cache import CONTROLLER_UID_INDEX, Indexer, Tombstone, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import Cache
 from kcm_lite.client.workqueue import RateLimitingQueue
@@ -532,7 +532,8 @@ def test_the_pods_of_all_sets_of_one_deployment_crowd_a_node_bare_sets_do_not() 
 
 
 def test_nobody_elses_pod_is_ever_a_victim() -> None:
-    stranger, orphan = pod("x", owner="u2", owner_name="other"), pod("y", owner="", labels={})
+    stranger = pod("x", owner="u2", owner_name="other", node="")  # both would be first to go
+    orphan = pod("y", owner="", labels={}, node="")
     w = world(rs(1), stranger, orphan, pod("a"), pod("b"), pod("c", phase="Failed"))
     w.sync()
     assert [call for call in w.calls if "delete" in call] == ["delete a"]
@@ -705,6 +706,13 @@ def test_the_tally_and_a_look_at_every_pod_find_the_same(pods: list[Pod], deleti
     if short is not None:
         assert short.states == long.states
         assert short.count("active") == len(long.pods)
+
+
+def test_a_sync_that_changes_nothing_looks_at_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = world(rs(2), pod("a"), pod("b", ready=START), pod("y", owner="", labels={"app": "db"}))
+    monkeypatch.setattr(Indexer, "by_index", None)  # whoever lists pods crashes
+    w.sync()
+    assert (w.statuses[0].replicas, w.statuses[0].ready_replicas) == (2, 1)
 
 
 # --- whole runs
