@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm_lite.api.apps import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdateDeployment
+from kcm_lite.api.batch import NON_INDEXED, Job, PodFailurePolicy, PodFailurePolicyRule
 from kcm_lite.api.core import (
     Container,
     Namespace,
@@ -201,6 +202,53 @@ def default_strategy(strategy: DeploymentStrategy) -> DeploymentStrategy:
     if kind == strategy.type and rolling is strategy.rolling_update:
         return strategy
     return DeploymentStrategy(type=kind, rolling_update=rolling)
+
+
+_MAX_INT32 = 2**31 - 1
+
+
+def default_job(job: Job) -> Job:
+    """Fill in how many pods (1, of which 1 at once), the limits, and labels from the template."""
+    spec = job.spec
+    changes: dict[str, Any] = {}
+    template = default_pod_template(spec.template)
+    if template is not spec.template:
+        changes["template"] = template
+    if spec.completions is None and spec.parallelism is None:
+        changes["completions"] = 1
+    for name, value in (
+        ("parallelism", 1),
+        ("backoff_limit", 6 if spec.backoff_limit_per_index is None else _MAX_INT32),
+        ("completion_mode", NON_INDEXED),
+        ("suspend", False),
+        ("pod_replacement_policy", "Failed" if spec.pod_failure_policy else "TerminatingOrFailed"),
+        ("manual_selector", False),
+    ):
+        if getattr(spec, name) is None:
+            changes[name] = value
+    if spec.pod_failure_policy is not None:
+        policy = default_pod_failure_policy(spec.pod_failure_policy)
+        if policy is not spec.pod_failure_policy:
+            changes["pod_failure_policy"] = policy
+    labels = template.metadata.labels
+    if labels and not job.metadata.labels:
+        job = replace(job, metadata=replace(job.metadata, labels=labels))
+    return replace(job, spec=replace(spec, **changes)) if changes else job
+
+
+def default_pod_failure_policy(policy: PodFailurePolicy) -> PodFailurePolicy:
+    """Fill in the status of a condition that a rule names: True."""
+    if all(pattern.status for rule in policy.rules for pattern in rule.on_pod_conditions):
+        return policy
+
+    def complete(rule: PodFailurePolicyRule) -> PodFailurePolicyRule:
+        patterns = tuple(
+            pattern if pattern.status else replace(pattern, status="True")
+            for pattern in rule.on_pod_conditions
+        )
+        return replace(rule, on_pod_conditions=patterns)
+
+    return replace(policy, rules=tuple(map(complete, policy.rules)))
 
 
 def default_replication_controller(rc: ReplicationController) -> ReplicationController:

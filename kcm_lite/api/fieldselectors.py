@@ -53,6 +53,8 @@ def _field_value(obj: Object, name: str) -> str:
             if not _field_value(obj, "source.component")
             else "source.component"
         )
+    if name == "status.successful":
+        name = "status.succeeded"
     value: object = obj
     for part in name.split("."):
         value = getattr(value, re.sub("(?<=[a-z])(?=[A-Z])", "_", part).lower(), "")

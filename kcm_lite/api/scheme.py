@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kcm_lite.api import apps, core
+from kcm_lite.api import apps, batch, core
 from kcm_lite.api.meta import Object
 
 
@@ -86,6 +86,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(apps.Deployment, "deployments", has_status=True, has_scale=True),
     Resource(apps.ReplicaSet, "replicasets", has_status=True, has_scale=True),
     Resource(apps.ControllerRevision, "controllerrevisions"),
+    Resource(batch.Job, "jobs", has_status=True, fields=("status.successful",)),
 )
 
 BY_TYPE: dict[type[Object], Resource] = {r.type: r for r in RESOURCES}

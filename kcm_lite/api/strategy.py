@@ -15,6 +15,14 @@ from typing import Any, Generic, TypeVar
 
 from kcm_lite.api import defaults
 from kcm_lite.api.apps import ControllerRevision, Deployment, ReplicaSet
+from kcm_lite.api.batch import (
+    CONTROLLER_UID,
+    JOB_NAME,
+    LEGACY_CONTROLLER_UID,
+    LEGACY_JOB_NAME,
+    Job,
+    JobStatus,
+)
 from kcm_lite.api.core import (
     ConfigMap,
     Event,
@@ -26,9 +34,10 @@ from kcm_lite.api.core import (
     ReplicationController,
     ResourceQuota,
 )
-from kcm_lite.api.meta import Condition, Object, replace
+from kcm_lite.api.meta import Condition, LabelSelector, Object, replace
 from kcm_lite.api.scheme import resource_of
-from kcm_lite.api.validation import apps, core, deployment
+from kcm_lite.api.validation import apps, core, deployment, job_status
+from kcm_lite.api.validation import job as job_rules
 from kcm_lite.api.validation.field import Causes
 from kcm_lite.api.validation.meta import (
     KUBERNETES,
@@ -251,6 +260,30 @@ def prepare_deployment_for_status_update(new: Deployment, old: Deployment) -> De
     return replace(new, metadata=replace(new.metadata, labels=old.metadata.labels))
 
 
+def prepare_job_for_create(job: Job) -> Job:
+    """Drop the status; give the pods labels, and the Job a selector, that nobody else has."""
+    meta = replace(job.metadata, generation=1)
+    if job.spec.manual_selector:
+        return replace(job, metadata=meta, status=JobStatus())
+    given = job.spec.template.metadata.labels
+    generated = {
+        LEGACY_JOB_NAME: meta.name,
+        JOB_NAME: meta.name,
+        LEGACY_CONTROLLER_UID: meta.uid,
+        CONTROLLER_UID: meta.uid,
+    }
+    labels = {**generated, **given}
+    if given and meta.labels is given:  # taken over by defaulting: the two stay alike
+        meta = replace(meta, labels=labels)
+    template = job.spec.template
+    template = replace(template, metadata=replace(template.metadata, labels=labels))
+    selector = job.spec.selector or LabelSelector()
+    wanted = {CONTROLLER_UID: meta.uid, **selector.match_labels}
+    selector = replace(selector, match_labels=wanted)
+    spec = replace(job.spec, template=template, selector=selector)
+    return replace(job, metadata=meta, spec=spec, status=JobStatus())
+
+
 STRATEGIES: dict[type[Object], Strategy[Any]] = {
     Namespace: strategy(
         Namespace,
@@ -322,6 +355,16 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         validate_update=apps.validate_replica_set_update,
         validate_status_update=apps.validate_replica_set_status_update,
         generation=True,
+    ),
+    Job: strategy(
+        Job,
+        default=defaults.default_job,
+        prepare_for_create=prepare_job_for_create,
+        validate=job_rules.validate_job,
+        validate_update=job_rules.validate_job_update,
+        validate_status_update=job_status.validate_job_status_update,
+        generation=True,
+        orphan_dependents=True,
     ),
     ControllerRevision: strategy(
         ControllerRevision,

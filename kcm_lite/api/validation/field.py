@@ -16,8 +16,14 @@ Causes = list[Cause]
 """What a validation function returns: everything that is wrong, in upstream's order."""
 
 
+class Shown(str):
+    """A bad value as a message shows it, worked out already."""
+
+
 def show(value: Any) -> str:
     """Return a bad value as a message shows it: strings quoted, the rest as JSON."""
+    if isinstance(value, Shown):
+        return value
     if isinstance(value, str):
         return quote(value)
     return to_json(to_wire(value))
@@ -53,6 +59,17 @@ def not_supported(path: str, value: Any, supported: Iterable[str] = ()) -> Cause
 def forbidden(path: str, detail: str) -> Cause:
     """A well-formed value that is not allowed here."""
     return _cause(path, "FieldValueForbidden", "Forbidden", detail)
+
+
+def omitted(path: str, detail: str) -> Cause:
+    """A value that is wrong and is not shown."""
+    return _cause(path, "FieldValueInvalid", "Invalid value", detail)
+
+
+def too_many(path: str, count: int, limit: int) -> Cause:
+    """A list has too many items."""
+    detail = f"must have at most {limit} {'item' if limit == 1 else 'items'}"
+    return _cause(path, "FieldValueTooMany", f"Too many: {count}", detail)
 
 
 def too_long(path: str, limit: int) -> Cause:

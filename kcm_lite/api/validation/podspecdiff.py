@@ -12,9 +12,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kcm_lite.api.core import PodSpec
+import msgspec
+
+from kcm_lite.api.core import PodSpec, PodTemplateSpec
 from kcm_lite.api.golang import to_json
 from kcm_lite.api.serial import to_wire
+from kcm_lite.api.validation.field import Shown
 
 # A field is null when it is not set, unless its zero follows "="; after ":" comes the type of its
 # value or of the items of its list; "!" marks a struct that is always there.
@@ -46,6 +49,12 @@ _TYPES = {
     "EnvVar": 'Name="" Value="" ValueFrom',
     "ResourceRequirements": "Limits:map Requests:map Claims",
     "Toleration": 'Key="" Operator="" Value="" Effect="" TolerationSeconds',
+    "PodFailurePolicy": "Rules:PodFailurePolicyRule",
+    "PodFailurePolicyRule": 'Action="" OnExitCodes:OnExitCodes OnPodConditions:OnPodCondition',
+    "OnExitCodes": 'ContainerName Operator="" Values',
+    "OnPodCondition": 'Type="" Status=""',
+    "SuccessPolicy": "Rules:SuccessPolicyRule",
+    "SuccessPolicyRule": "SucceededIndexes SucceededCount",
     "map": "",
 }
 _IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
@@ -60,11 +69,25 @@ def diff_pod_specs(old: PodSpec, new: PodSpec) -> str:
 
 
 def _internal(spec: PodSpec) -> Any:
-    raw = to_wire(spec)
-    host = {name: raw[name] for name in _IN_SECURITY_CONTEXT if name in raw}
-    if host or "securityContext" in raw:
-        raw["securityContext"] = {**raw.get("securityContext", {}), **host}
-    return _rename(raw, "PodSpec")
+    return _with_go_names(to_wire(spec), "PodSpec")
+
+
+def show_template(template: PodTemplateSpec) -> Shown:
+    """Return a template as messages show it: metadata under wire names, then the spec."""
+    return Shown(to_json(to_wire(template.metadata) | {"Spec": _internal(template.spec)}))
+
+
+def show_internal(value: msgspec.Struct, kind: str) -> Shown:
+    """Return a part of an object as messages show it that print upstream's type ``kind``."""
+    return Shown(to_json(_with_go_names(to_wire(value), kind)))
+
+
+def _with_go_names(raw: Any, kind: str) -> Any:
+    if kind == "PodSpec":
+        host = {name: raw[name] for name in _IN_SECURITY_CONTEXT if name in raw}
+        if host or "securityContext" in raw:
+            raw = {**raw, "securityContext": {**raw.get("securityContext", {}), **host}}
+    return _rename(raw, kind)
 
 
 def _rename(raw: Any, kind: str) -> Any:
