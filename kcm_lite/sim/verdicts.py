@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.apps import Deployment, ReplicaSet
 from kcm_lite.api.core import Pod, ReplicationController
 from kcm_lite.api.meta import Object
+from kcm_lite.controllers.rollout import deployment_complete
 
 VERDICTS = ("complete", "progressing", "failing")
 FAILURES = frozenset({"ReplicaFailure"})
@@ -21,6 +22,8 @@ def verdict_of(obj: Object | None) -> str | None:
     """Return the verdict on an object, or None if there is none on its kind (or no object)."""
     if isinstance(obj, ReplicaSet | ReplicationController):
         return _replicas(obj)
+    if isinstance(obj, Deployment):
+        return _deployment(obj)
     if isinstance(obj, Pod):
         return _pod(obj)
     return None
@@ -34,6 +37,13 @@ def _replicas(obj: ReplicaSet | ReplicationController) -> str:
     current = status.observed_generation >= obj.metadata.generation
     counts = (status.replicas, status.ready_replicas, status.available_replicas)
     return "complete" if current and counts == (wanted,) * 3 else "progressing"
+
+
+def _deployment(d: Deployment) -> str:
+    conditions = {c.type: c.status for c in d.status.conditions}
+    if conditions.get("Progressing") == "False" or conditions.get("ReplicaFailure") == "True":
+        return "failing"
+    return "complete" if deployment_complete(d, d.status) else "progressing"
 
 
 def _pod(pod: Pod) -> str:
