@@ -110,7 +110,13 @@ def space_time(arrows: Sequence[Step], *, lanes: Sequence[str] = (), title: str 
     figure = go.Figure()
     for i in range(len(order)):
         figure.add_shape(
-            type="line", x0=i, x1=i, y0=0, y1=len(arrows) + 0.5, line={"width": 1, "color": "#999"}
+            type="line",
+            layer="below",
+            x0=i,
+            x1=i,
+            y0=0,
+            y1=len(arrows) + 0.5,
+            line={"width": 1, "color": "#999"},
         )
     for row, arrow in zip(rows, arrows, strict=True):
         if arrow.source != arrow.target:
