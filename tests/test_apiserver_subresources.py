@@ -148,6 +148,15 @@ def test_a_bound_pod_has_a_node_and_a_condition_and_is_otherwise_the_same() -> N
     assert (write.name, write.code, write.old, write.new) == ("a", 201, before, after)
 
 
+def test_a_binding_clears_the_nominated_node() -> None:
+    server = Box().server
+    stored = server.create(pod())
+    status = replace(stored.status, nominated_node_name="node-9")
+    server.update(replace(stored, status=status), subresource="status")
+    bind(server, "a")
+    assert server.get(Pod, "default", "a").status.nominated_node_name == ""
+
+
 def test_pods_of_one_spec_on_one_node_share_it() -> None:
     server = Box().server
     for name in "ab":

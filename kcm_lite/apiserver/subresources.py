@@ -132,9 +132,11 @@ def bind(reg: Registry, table: Table, request: Request) -> None:
     admitted(reg, request, pod)
     if why := unbindable(pod, binding.metadata.uid):
         raise conflict("pods/binding", name, why)
-    now = reg.clock.timestamp()
+    now, status = reg.clock.timestamp(), pod.status
+    if status.nominated_node_name:
+        status = replace(status, nominated_node_name="")
     bound = with_condition(
-        replace(pod, spec=placed(pod.spec, target.name)),
+        replace(pod, spec=placed(pod.spec, target.name), status=status),
         Condition(type="PodScheduled", status="True", last_transition_time=now),
     )
     new = commit(reg.store, table, key_of(pod.metadata.namespace, name), pod, bound)
