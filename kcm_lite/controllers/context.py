@@ -7,8 +7,9 @@ been started. See: upstream ``cmd/kube-controller-manager/app`` (ControllerConte
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
@@ -22,6 +23,8 @@ from kcm_lite.controllers import (
     replication,
 )
 from kcm_lite.trace import Trace
+
+T = TypeVar("T")
 
 Run = Callable[[], Awaitable[None]]
 """Starts a controller's workers when its caches are filled."""
@@ -50,6 +53,7 @@ class ControllerContext:
         informers: The caches that all controllers share.
         gates: Which release they follow.
         rng: For jitter.
+        settings: What the command line says, by flag; empty: there was none.
     """
 
     clock: Clock
@@ -58,6 +62,12 @@ class ControllerContext:
     informers: SharedInformerFactory
     gates: Gates
     rng: random.Random
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def setting(self, flag: str, default: T) -> T:
+        """Return a flag's value; the controller's own default if there is no command line."""
+        value: T = self.settings.get(flag, default)
+        return value
 
 
 def build_replica_set(context: ControllerContext) -> Run:
@@ -70,7 +80,8 @@ def build_replica_set(context: ControllerContext) -> Run:
         gates=context.gates.replica_set,
         trace=context.trace,
     )
-    return lambda: replicaset.run(controller)
+    workers = context.setting("concurrent-replicaset-syncs", 5)
+    return lambda: replicaset.run(controller, workers)
 
 
 def build_replication_manager(context: ControllerContext) -> Run:
@@ -83,7 +94,8 @@ def build_replication_manager(context: ControllerContext) -> Run:
         gates=context.gates.replica_set,
         trace=context.trace,
     )
-    return lambda: replicaset.run(controller)
+    workers = context.setting("concurrent_rc_syncs", 5)
+    return lambda: replicaset.run(controller, workers)
 
 
 def build_deployment(context: ControllerContext) -> Run:
@@ -96,7 +108,8 @@ def build_deployment(context: ControllerContext) -> Run:
         gates=context.gates.deployment,
         trace=context.trace,
     )
-    return lambda: deployment.run(controller)
+    workers = context.setting("concurrent-deployment-syncs", 5)
+    return lambda: deployment.run(controller, workers)
 
 
 def build_garbage_collector(context: ControllerContext) -> Run:
@@ -108,7 +121,7 @@ def build_garbage_collector(context: ControllerContext) -> Run:
 
     async def run() -> None:
         await context.informers.wait_for_cache_sync()
-        garbagecollector.run(collector)
+        garbagecollector.run(collector, context.setting("concurrent-gc-syncs", 20))
 
     return run
 
