@@ -91,7 +91,8 @@ class Deadlock(RuntimeError):
 def _waiting(loop: Loop) -> str:
     """Which tasks wait, and where: at most ten of them."""
     names: list[str] = []
-    for task in [task for task in loop._tasks if not task.done()]:
+    alive = [task for task in loop._tasks if not task.done()]
+    for task in sorted(alive, key=lambda task: task.get_name() != "main"):  # main comes first
         coro: Any = task.get_coro()
         where = ""
         while coro is not None:
