@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 _ESCAPES = {
@@ -64,3 +65,26 @@ def parse_int(text: str, bits: int = 64, function: str = "ParseInt") -> int:
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ValueError(f"strconv.{function}: parsing {quote(text)}: value out of range")
     return value
+
+
+_BOOLS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+def parse_bool(text: str) -> bool:
+    """Parse a truth value as ``strconv.ParseBool`` does.
+
+    Raises:
+        ValueError: None of the twelve words that Go takes; with Go's words.
+    """
+    if text not in _BOOLS:
+        raise ValueError(f"strconv.ParseBool: parsing {quote(text)}: invalid syntax")
+    return _BOOLS[text]
+
+
+def aggregate(messages: Iterable[str]) -> str:
+    """Return several errors as one text, each once, as apimachinery's ``Aggregate`` prints them."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -3,7 +3,8 @@
 Each module of this package offers ``ADAPTERS``: a vector file's name and the function that turns
 a case's ``in`` into what must equal its ``out``. A case may end in `Skip` with a rule's reason.
 A module may also offer ``EXPECTED``: the function that takes from a recorded ``out`` what a rule
-leaves out on purpose, or skips the case when nothing is left.
+leaves out on purpose, or skips the case when nothing is left. A file that is a table and has no
+cases has a function in ``TABLES`` instead, which takes it apart.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ OWN = Path(__file__).parents[1] / "data" / "vectors"
 NOT_BUILT = "not built yet"
 
 Adapter = Callable[[dict[str, Any]], Any]
+Part = tuple[str, Callable[[], Any], Callable[[], Any]]
+"""A label, and what returns the wanted and the actual value; either may end in `Skip`."""
 
 
 class Skip(Exception):
@@ -125,21 +129,29 @@ def short(value: Any) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
+def cases(data: Any, adapter: Adapter, expected: Adapter) -> Iterator[Part]:
+    """Yield the cases of a file."""
+    for number, case in enumerate(data["cases"]):
+        yield f"case {number}", partial(expected, case["out"]), partial(adapter, case["in"])
+
+
 def replay(path: Path, known: dict[str, Adapter], *, most: int = 3) -> Score:
-    """Run every case of one file."""
+    """Run every case of one file, or compare every part of a table."""
     name, data = vector_name(path), load(path)
     score = Score(name)
-    cases = data.get("cases") if isinstance(data, dict) else None
-    adapter = known.get(name)
-    if adapter is None or not isinstance(cases, list):
-        score.skipped[NOT_BUILT] = len(cases) if isinstance(cases, list) else 1
+    if table := adapters("TABLES").get(name):
+        parts = table(data)
+    elif name in known and isinstance(data, dict) and isinstance(data.get("cases"), list):
+        parts = cases(data, known[name], adapters("EXPECTED").get(name, lambda out: out))
+    else:
+        found = data.get("cases") if isinstance(data, dict) else None
+        score.skipped[NOT_BUILT] = len(found) if isinstance(found, list) else 1
         return score
-    expected = adapters("EXPECTED").get(name, lambda out: out)
-    for number, case in enumerate(cases):
-        want = case["out"]
+    for label, wanted, actual in parts:
+        want = None
         try:
-            want = expected(want)
-            got = json.loads(json.dumps(adapter(case["in"])))
+            want = wanted()
+            got = json.loads(json.dumps(actual()))
         except Skip as why:
             score.skipped[str(why)] += 1
             continue
@@ -150,7 +162,7 @@ def replay(path: Path, known: dict[str, Adapter], *, most: int = 3) -> Score:
         else:
             score.failed += 1
             if len(score.differences) < most:
-                score.differences.append(f"case {number}: {difference(want, got)}")
+                score.differences.append(f"{label}: {difference(want, got)}")
     return score
 
 

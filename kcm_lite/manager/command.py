@@ -1,0 +1,79 @@
+"""The command: from arguments to a completed config, in upstream's order.
+
+See: chapter *Options to config*; upstream ``NewControllerManagerCommand``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kcm_lite.api.golang import quote
+from kcm_lite.manager.config import CompletedConfig, complete, new_config
+from kcm_lite.manager.featuregates import TODAY as RELEASE
+from kcm_lite.manager.featuregates import FeatureGates, text_of
+from kcm_lite.manager.groups import KubeControllerManagerOptions
+from kcm_lite.manager.options import NAME, Flag, FlagError, flags_of, help_lines, new_options, parse
+from kcm_lite.manager.registry import TODAY, disabled_by_default, new_controller_descriptors
+from kcm_lite.manager.validation import check_logs, feature_gates
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the command does: print some lines, or run."""
+
+    lines: Sequence[str] = ()
+    config: CompletedConfig | None = None
+
+
+def answer(
+    args: Sequence[str],
+    *,
+    now: datetime,
+    columns: int = 0,
+    usage: Sequence[str] = (),
+    more: Mapping[str, Flag] | None = None,
+) -> Answer:
+    """Read the arguments: flags, then what is no flag, versions and gates, logs, the rest.
+
+    Args:
+        args: What follows the command's name.
+        now: From when a new certificate holds.
+        columns: The terminal's width; 0: unknown.
+        usage: What the help begins with.
+        more: Flags of the caller's own, which the help does not list.
+
+    Raises:
+        FlagError: A flag cannot be read.
+        InvalidOptions: Something else is wrong. Nothing has been started.
+    """
+    options = new_options()
+    flags = flags_of(options)
+    rest = parse({**flags, **(more or {})}, args, normalize=True)
+    if options.global_flags.help:
+        return Answer([*usage, *help_lines(flags, columns, _names())])
+    if any(rest):
+        words = " ".join(map(quote, rest))
+        raise FlagError(f"{quote(NAME)} does not take any arguments, got [{words}]")
+    gates = feature_gates(options)
+    if options.global_flags.version != "false":
+        return Answer([_version(options)])
+    check_logs(options, gates)
+    return Answer(config=complete(new_config(options, now=now)))
+
+
+def _version(options: KubeControllerManagerOptions) -> str:
+    """Return the release that this manager follows, or that it was told to report."""
+    wanted, release = options.global_flags.version, f"v{text_of(RELEASE)}"
+    if wanted == "raw":
+        major, minor = RELEASE
+        return f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{release}"}}'
+    return f"Kubernetes {wanted if wanted.startswith('v') else release}"
+
+
+def _names() -> dict[str, str]:
+    """Return what the help adds: the controllers, and the gates that can be set."""
+    off = ", ".join(disabled_by_default(new_controller_descriptors()))
+    controllers = f". All controllers: {', '.join(TODAY.known)}. Disabled-by-default: {off}"
+    return {"controllers": controllers, "feature-gates": f": {', '.join(FeatureGates().open())}"}
