@@ -38,15 +38,20 @@ def _owners(ref: OwnerReference) -> tuple[OwnerReference, ...]:
 
 
 def get_pod_from_template(
-    namespace: str, template: PodTemplateSpec, owner: Object, ref: OwnerReference
+    namespace: str,
+    template: PodTemplateSpec,
+    owner: Object,
+    ref: OwnerReference,
+    generate_name: str = "",
 ) -> Pod:
     """Cast a pod from a template: its labels, annotations, finalizers and spec, and an owner.
 
-    The server completes the name. The spec is shared, not copied.
+    The server completes the name; it begins as ``generate_name`` says, or like the owner's. The
+    spec is shared, not copied.
     """
     mould = template.metadata
     meta = ObjectMeta(
-        generate_name=f"{owner.metadata.name}-",
+        generate_name=generate_name or f"{owner.metadata.name}-",
         namespace=namespace,
         labels=mould.labels,
         annotations=mould.annotations,
@@ -77,7 +82,12 @@ class PodControl(Protocol):
     """What a controller needs to change pods; a test can put something else in its place."""
 
     async def create_pods(
-        self, namespace: str, template: PodTemplateSpec, owner: Object, ref: OwnerReference
+        self,
+        namespace: str,
+        template: PodTemplateSpec,
+        owner: Object,
+        ref: OwnerReference,
+        generate_name: str = "",
     ) -> None:
         """Create one pod from ``template``, owned by ``owner`` through ``ref``."""
 
@@ -104,11 +114,16 @@ class RealPodControl:
     on_write: Callable[[Pod, OwnerReference | None], None] | None = None
 
     async def create_pods(
-        self, namespace: str, template: PodTemplateSpec, owner: Object, ref: OwnerReference
+        self,
+        namespace: str,
+        template: PodTemplateSpec,
+        owner: Object,
+        ref: OwnerReference,
+        generate_name: str = "",
     ) -> None:
         """Create one pod; a reference or a template that cannot be right is a ``ValueError``."""
         validate_controller_ref(ref)
-        pod = get_pod_from_template(namespace, template, owner, ref)
+        pod = get_pod_from_template(namespace, template, owner, ref, generate_name)
         if not pod.metadata.labels:
             raise ValueError("unable to create pods, no labels")
         await _create(self, pod, owner, ref)

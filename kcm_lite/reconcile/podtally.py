@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kcm_lite.api.core import Pod
+from kcm_lite.api.memo import by_identity
 from kcm_lite.api.meta import OwnerReference, controller_of, object_key
 from kcm_lite.client.cache import key_of
 from kcm_lite.client.informer import SharedInformer
@@ -37,6 +38,11 @@ class PodState(NamedTuple):
     since: datetime | None
 
 
+@by_identity
+def _label_set(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(labels.items())  # pods of one template share their labels
+
+
 def state_of(pod: Pod) -> PodState:
     """Return what counts of a pod."""
     meta, condition = pod.metadata, pod_ready_condition(pod)
@@ -45,7 +51,7 @@ def state_of(pod: Pod) -> PodState:
         phase = ACTIVE if meta.deletion_timestamp is None else TERMINATING
     ready = condition is not None and condition.status == "True"
     since = condition.last_transition_time if condition is not None and ready else None
-    return PodState(frozenset(meta.labels.items()), phase, ready, since)
+    return PodState(_label_set(meta.labels), phase, ready, since)
 
 
 # %% book/91_pods.ipynb#a15a866e

@@ -1,0 +1,312 @@
+"""The Job controller: pods that run to their end, each counted once.
+
+See: chapter *Job*; upstream ``pkg/controller/job``.
+"""
+
+# Generated from the notebooks by tangle.py; edit them instead.
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kcm_lite.api.batch import (
+    INDEXED,
+    JOB_CONTROLLER,
+    NON_INDEXED,
+    Job,
+    is_indexed,
+    is_job_finished,
+)
+from kcm_lite.api.core import Pod
+from kcm_lite.api.meta import Condition, object_key, replace
+from kcm_lite.client.clientset import Client
+from kcm_lite.client.events import EventRecorder
+from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.ratelimit import ItemExponentialFailureRateLimiter
+from kcm_lite.client.workqueue import RateLimitingQueue
+from kcm_lite.clock import Clock
+from kcm_lite.controllers import job_handlers as handlers
+from kcm_lite.controllers.job_backoff import next_record
+from kcm_lite.controllers.job_claims import claim_pods, sync_orphan_pod
+from kcm_lite.controllers.job_indexes import indexes_of, merge, total, with_indexes
+from kcm_lite.controllers.job_manage import delete_active_pods, manage_job
+from kcm_lite.controllers.job_pods import (
+    deadline_of,
+    delayed_pods,
+    fail_job_message,
+    failed_indexes,
+    new_finished_pods,
+    past_backoff_limit_on_failure,
+    succeeded_indexes,
+)
+from kcm_lite.controllers.job_policies import match_pod_failure_policy, match_success_policy
+from kcm_lite.controllers.job_tracking import track
+from kcm_lite.controllers.job_types import (
+    AGENT,
+    CRITERIA_MET,
+    FAILED,
+    FAILURE_TARGET,
+    NO_FAILURES,
+    NOTHING,
+    SUSPENDED,
+    TODAY,
+    FinalizerExpectations,
+    JobController,
+    JobGates,
+    View,
+    condition,
+    decide,
+    true_condition,
+    with_condition,
+)
+from kcm_lite.controllers.replicaset import note_write
+from kcm_lite.reconcile.consistency import ConsistencyStore
+from kcm_lite.reconcile.expectations import ControllerExpectations
+from kcm_lite.reconcile.podcontrol import RealPodControl
+from kcm_lite.reconcile.podutil import (
+    POD_CONTROLLER_INDEX,
+    filter_active_pods,
+    filter_terminating_pods,
+    index_by_pod_controller,
+    is_pod_ready,
+)
+from kcm_lite.reconcile.worker import start_workers
+from kcm_lite.trace import Trace
+
+
+# %% book/08_job.ipynb#0ba5a67a
+async def sync_job(jc: JobController, key: str) -> None:
+    """Bring one Job a step further: its pods, its counts, its end.
+
+    Raises:
+        ConsistencyError: The caches have not yet seen the last sync's writes; nothing was done.
+        Exception: What a claim, a write or the removal of a finalizer failed with.
+    """
+    jc.consistency.ensure_ready(key)
+    job = jc.jobs.indexer.get(key)
+    if job is None:
+        jc.expectations.delete_expectations(key)
+        jc.removals.delete(key)
+        jc.consistency.clear(key)
+        jc.backoff.pop(key, None)
+    elif job.spec.managed_by not in (None, JOB_CONTROLLER):
+        return  # somebody else's
+    elif is_job_finished(job):
+        jc.backoff.pop(key, None)
+        jc.consistency.clear(key, job.metadata.uid)
+        jc.finished.discard(job.metadata.uid)
+    elif job.spec.completion_mode not in (None, INDEXED, NON_INDEXED):
+        message = "Skipped Job sync because completion mode is unknown"
+        jc.recorder.event(job, "Warning", "UnknownCompletionMode", message)
+    elif job.metadata.uid not in jc.finished:
+        await step(jc, job)
+
+
+# %% book/08_job.ipynb#b2a55883
+async def step(jc: JobController, job: Job) -> None:
+    """Look, judge, act on the pods, count."""
+    may_act = jc.expectations.satisfied_expectations(object_key(job))
+    view = look(jc, job, await claim_pods(jc, job))
+    view.end = judge(jc, view)
+    before, suspended = view.status, False
+    if view.end is not None:
+        error = await stop(jc, view, may_act)
+    else:
+        error, suspended = await go_on(jc, view, may_act)
+    status = replace(
+        view.status, active=view.active_count, ready=view.ready, terminating=view.terminating
+    )
+    counts = (status.active, status.ready, status.terminating)
+    changed = suspended or counts != (before.active, before.ready, before.terminating)
+    view.status = status
+    await track(jc, view, flush=changed)
+    if error is not None:
+        raise error
+
+
+# %% book/08_job.ipynb#6d260209
+def look(jc: JobController, job: Job, pods: list[Pod]) -> View:
+    """Count what the pods say and no status mentions yet."""
+    active, status = filter_active_pods(pods), job.status
+    uncounted = status.uncounted_terminated_pods or NOTHING
+    if status.uncounted_terminated_pods is None:
+        status = replace(status, uncounted_terminated_pods=NOTHING)
+    if status.start_time is None and not job.spec.suspend:
+        status = replace(status, start_time=jc.clock.timestamp())
+    view = View(job, status, pods, active, removals=jc.removals.get(object_key(job)))
+    view.active_count = len(active)
+    view.ready = sum(map(is_pod_ready, active))
+    view.terminating = len(filter_terminating_pods(pods))
+    view.uncounted = uncounted
+    succeeded, failed = new_finished_pods(
+        job, pods, uncounted.succeeded, uncounted.failed, view.removals
+    )
+    policy = job.spec.pod_failure_policy
+    counted = sum(match_pod_failure_policy(policy, pod).counts for pod in failed)
+    view.succeeded = status.succeeded + len(succeeded) + len(uncounted.succeeded)
+    view.failed = status.failed + counted + len(uncounted.failed)
+    view.record = next_record(jc.backoff.get(view.key, NO_FAILURES), succeeded, failed)
+    if is_indexed(job):
+        view.indexes_before, view.indexes = succeeded_indexes(job, pods)
+        view.succeeded = total(view.indexes)
+    if job.spec.backoff_limit_per_index is not None and is_indexed(job):
+        view.failed_indexes = failed_indexes(job, pods)
+        taken = merge(with_indexes(view.indexes, indexes_of(active)), view.failed_indexes)
+        view.delayed = delayed_pods(job, pods, view.removals, taken)
+    return view
+
+
+# %% book/08_job.ipynb#700f736c
+def judge(jc: JobController, view: View) -> Condition | None:
+    """Say how the Job ends, if what has been seen decides it. The order matters."""
+    job, conditions, now = view.job, view.status.conditions, jc.clock.timestamp()
+    if (met := true_condition(conditions, CRITERIA_MET)) is not None:
+        return met
+    if (target := true_condition(conditions, FAILURE_TARGET)) is not None:
+        return condition(FAILED, "True", target.reason, target.message, now)
+    reason, message = _failure(jc, view)
+    if reason:
+        return condition(FAILURE_TARGET, "True", reason, message, now)
+    if is_indexed(job):
+        completions = job.spec.completions or 0
+        message = match_success_policy(job.spec.success_policy, completions, view.indexes)
+        if message:
+            return condition(CRITERIA_MET, "True", "SuccessPolicy", message, now)
+    return None
+
+
+def _failure(jc: JobController, view: View) -> tuple[str, str]:
+    """Return the reason and the message of a failure; empty if there is none."""
+    job, spec = view.job, view.job.spec
+    if message := fail_job_message(job, view.pods):
+        return "PodFailurePolicy", message
+    if view.failed > (spec.backoff_limit or 0) or past_backoff_limit_on_failure(job, view.pods):
+        return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    deadline = deadline_of(replace(job, status=view.status))
+    if deadline is not None:
+        left = (deadline - jc.clock.now()).total_seconds()
+        if left <= 0:
+            return "DeadlineExceeded", "Job was active longer than specified deadline"
+        jc.queue.add_after(view.key, left)
+    if view.failed_indexes is not None:
+        bad, limit = total(view.failed_indexes), spec.max_failed_indexes
+        if limit is not None and bad > limit:
+            message = "Job has exceeded the specified maximal number of failed indexes"
+            return "MaxFailedIndexesExceeded", message
+        if bad > 0 and bad + view.succeeded >= (spec.completions or 0):
+            return "FailedIndexes", "Job has failed indexes"
+    return "", ""
+
+
+# %% book/08_job.ipynb#6c3b93bc
+async def stop(jc: JobController, view: View, may_act: bool) -> Exception | None:
+    """Delete the active pods of a Job that ends; it ends later if some are left or unseen."""
+    assert view.end is not None
+    decide(jc, view.key, "end", view.key, f"{view.end.reason}: {view.end.message}")
+    deleted, error = await delete_active_pods(jc, view)
+    if deleted != len(view.active) or not may_act:
+        view.end = None
+    return error
+
+
+async def go_on(jc: JobController, view: View, may_act: bool) -> tuple[Exception | None, bool]:
+    """Manage the pods; then see whether the Job is complete, suspended or resumed.
+
+    Returns:
+        The first error, and whether the Suspended condition has changed.
+    """
+    error, managed = None, may_act and view.job.metadata.deletion_timestamp is None
+    if managed:
+        error = await manage_job(jc, view)
+    wanted = view.job.spec.completions
+    enough = view.succeeded > 0 if wanted is None else view.succeeded >= wanted
+    if enough and view.active_count == 0:
+        message = "Reached expected number of succeeded pods"
+        now = jc.clock.timestamp()
+        view.end = condition(CRITERIA_MET, "True", "CompletionsReached", message, now)
+        return error, False
+    return error, managed and note_suspension(jc, view)
+
+
+def note_suspension(jc: JobController, view: View) -> bool:
+    """Keep the Suspended condition and the start time as the spec has it; tell a change."""
+    now, on = jc.clock.timestamp(), bool(view.job.spec.suspend)
+    what = "suspended" if on else "resumed"
+    new = condition(SUSPENDED, str(on), f"Job{what.capitalize()}", f"Job {what}", now)
+    conditions = with_condition(view.status.conditions, new)
+    if conditions is None:
+        return False
+    start = view.status.start_time
+    if not on or jc.gates.clear_start_time:
+        start = None if on else now
+    view.status = replace(view.status, conditions=conditions, start_time=start)
+    jc.recorder.event(view.job, "Normal", what.capitalize(), f"Job {what}")
+    return True
+
+
+# %% book/08_job.ipynb#47ef807c
+def new_job_controller(
+    client: Client,
+    informers: SharedInformerFactory,
+    clock: Clock,
+    *,
+    gates: JobGates = TODAY,
+    trace: Trace | None = None,
+) -> JobController:
+    """Build the controller and subscribe it; ``run`` starts it."""
+    jobs, pods = informers.informer(Job), informers.informer(Pod)
+    caches = {
+        "pods": lambda: pods.last_resource_version,
+        "jobs.batch": lambda: jobs.last_resource_version,
+    }
+    consistency = ConsistencyStore(caches if gates.stale_controller_consistency else {})
+    recorder = EventRecorder(client, clock, AGENT)
+    limits = gates.queue_base, gates.queue_maximum
+    jc = JobController(
+        client=client,
+        pod_control=RealPodControl(client, recorder, partial(note_write, consistency)),
+        recorder=recorder,
+        jobs=jobs,
+        pods=pods,
+        queue=RateLimitingQueue(
+            "job", clock=clock, limiter=ItemExponentialFailureRateLimiter(*limits), trace=trace
+        ),
+        orphan_queue=RateLimitingQueue(
+            "job_orphan_pod",
+            clock=clock,
+            limiter=ItemExponentialFailureRateLimiter(*limits),
+            trace=trace,
+        ),
+        expectations=ControllerExpectations(clock, trace=trace, controller=AGENT),
+        removals=FinalizerExpectations(),
+        consistency=consistency,
+        clock=clock,
+        gates=gates,
+        trace=trace,
+    )
+    pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
+    jobs.add_event_handler(
+        partial(handlers.add_job, jc),
+        partial(handlers.update_job, jc),
+        partial(handlers.delete_job, jc),
+    )
+    pods.add_event_handler(
+        partial(handlers.add_pod, jc),
+        partial(handlers.update_pod, jc),
+        partial(handlers.delete_pod, jc),
+    )
+    return jc
+
+
+# %% book/08_job.ipynb#0ff13059
+async def run(jc: JobController, workers: int = 5) -> None:
+    """Start the workers of both queues once the caches hold their first list."""
+    await jc.jobs.processor.synced.wait()
+    await jc.pods.processor.synced.wait()
+    rest: dict[str, Any] = {"clock": jc.clock, "trace": jc.trace}
+    start_workers(jc.queue, partial(sync_job, jc), workers, controller=AGENT, **rest)
+    orphans = f"{AGENT}/orphans"
+    start_workers(
+        jc.orphan_queue, partial(sync_orphan_pod, jc), workers, controller=orphans, **rest
+    )
