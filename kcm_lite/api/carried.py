@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kcm_lite.api import core
+from kcm_lite.api import coordination, core
 
 _NAMES: dict[type[msgspec.Struct], str] = {
     core.PodSpec: (
@@ -29,6 +29,7 @@ _NAMES: dict[type[msgspec.Struct], str] = {
         "allocatedResources resources volumeMounts user allocatedResourcesStatus stopSignal"
     ),
     core.ResourceRequirements: "claims",
+    coordination.LeaseSpec: "strategy preferredHolder",  # dropped: their gate is off
     core.NodeSpec: "podCIDR podCIDRs providerID configSource externalID",
     core.NodeStatus: (
         "addresses daemonEndpoints nodeInfo images volumesInUse volumesAttached config "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kcm_lite.api import apps, batch, core
+from kcm_lite.api import apps, batch, coordination, core
 from kcm_lite.api.meta import Object
 
 
@@ -86,6 +86,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(apps.Deployment, "deployments", has_status=True, has_scale=True),
     Resource(apps.ReplicaSet, "replicasets", has_status=True, has_scale=True),
     Resource(apps.ControllerRevision, "controllerrevisions"),
+    Resource(coordination.Lease, "leases"),
     Resource(batch.Job, "jobs", has_status=True, fields=("status.successful",)),
 )
 

@@ -23,6 +23,7 @@ from kcm_lite.api.batch import (
     Job,
     JobStatus,
 )
+from kcm_lite.api.coordination import Lease
 from kcm_lite.api.core import (
     ConfigMap,
     Event,
@@ -36,7 +37,7 @@ from kcm_lite.api.core import (
 )
 from kcm_lite.api.meta import Condition, LabelSelector, Object, replace
 from kcm_lite.api.scheme import resource_of
-from kcm_lite.api.validation import apps, core, deployment, job_status
+from kcm_lite.api.validation import apps, coordination, core, deployment, job_status
 from kcm_lite.api.validation import job as job_rules
 from kcm_lite.api.validation.field import Causes
 from kcm_lite.api.validation.meta import (
@@ -365,6 +366,11 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         validate_status_update=job_status.validate_job_status_update,
         generation=True,
         orphan_dependents=True,
+    ),
+    Lease: strategy(
+        Lease,
+        validate=coordination.validate_lease,
+        validate_update=coordination.validate_lease_update,
     ),
     ControllerRevision: strategy(
         ControllerRevision,

@@ -148,6 +148,10 @@ def _revision(obj: Any, now: datetime) -> Row:
     return obj.metadata.name, owner, str(obj.revision), _age(obj, now)
 
 
+def _lease(obj: Any, now: datetime) -> Row:
+    return obj.metadata.name, obj.spec.holder_identity or "", _age(obj, now)
+
+
 def _default(obj: Any, now: datetime) -> Row:
     return obj.metadata.name, _age(obj, now)
 
@@ -159,6 +163,7 @@ VIEWS: dict[str, tuple[Row, Cells]] = {
     "ControllerRevision": (("NAME", "CONTROLLER", "REVISION", "AGE"), _revision),
     "Deployment": (("NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"), _deployment),
     "Event": (("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event),
+    "Lease": (("NAME", "HOLDER", "AGE"), _lease),
     "Namespace": (("NAME", "STATUS", "AGE"), _namespace),
     "Node": (("NAME", "STATUS", "ROLES", "AGE", "VERSION"), _node),
     "Pod": (("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod),

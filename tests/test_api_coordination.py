@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kcm_lite.api.coordination import Lease, LeaseSpec
+from kcm_lite.api.errors import Conflict, Invalid
+from kcm_lite.api.meta import ObjectMeta, replace
+from kcm_lite.api.serial import decode, encode
+from kcm_lite.apiserver.server import APIServer
+from kcm_lite.clock import VirtualClock
+
+META = ObjectMeta(namespace="default", name="kube-controller-manager")
+
+
+def server() -> APIServer:
+    from kcm_lite.api.core import Namespace
+
+    server = APIServer(VirtualClock())
+    server.create(Namespace(metadata=ObjectMeta(name="default")))
+    return server
+
+
+def test_times_keep_their_microseconds_on_the_wire() -> None:
+    at = datetime(2026, 1, 1, 12, 0, 0, 250_001, tzinfo=UTC)
+    lease = Lease(metadata=META, spec=LeaseSpec(holder_identity="", renew_time=at))
+    wire = encode(lease)
+    assert wire["spec"] == {"holderIdentity": "", "renewTime": "2026-01-01T12:00:00.250001Z"}
+    assert decode(wire, Lease, strict=True) == lease
+    assert encode(Lease(metadata=META))["spec"] == {}
+
+
+def test_fields_of_a_gate_that_is_off_are_read_and_dropped() -> None:
+    wire = encode(Lease(metadata=META)) | {"spec": {"strategy": "OldestEmulationVersion"}}
+    assert decode(wire, Lease, strict=True).spec == LeaseSpec()
+
+
+@pytest.mark.parametrize(
+    ("spec", "causes"),
+    [
+        (LeaseSpec(lease_duration_seconds=1, lease_transitions=0), []),
+        (
+            LeaseSpec(lease_duration_seconds=0, lease_transitions=-1),
+            [
+                ("spec.leaseDurationSeconds", "Invalid value: 0: must be greater than 0"),
+                (
+                    "spec.leaseTransitions",
+                    "Invalid value: -1: must be greater than or equal to 0",
+                ),
+            ],
+        ),
+    ],
+)
+def test_counts_of_a_lease(spec: LeaseSpec, causes: list[tuple[str, str]]) -> None:
+    api = server()
+    stored = api.create(Lease(metadata=META))
+    for write in (
+        lambda: api.create(Lease(metadata=replace(META, name="new"), spec=spec)),
+        lambda: api.update(replace(stored, spec=spec)),
+    ):
+        if not causes:
+            write()
+            continue
+        with pytest.raises(Invalid) as error:
+            write()
+        assert [(c.field, c.message) for c in error.value.causes] == causes
+
+
+def test_of_two_writers_that_read_the_same_version_one_wins() -> None:
+    api = server()
+    stored = api.create(Lease(metadata=META))
+    api.update(replace(stored, spec=LeaseSpec(holder_identity="a")))
+    with pytest.raises(Conflict):
+        api.update(replace(stored, spec=LeaseSpec(holder_identity="b")))
+    assert api.get(Lease, "default", META.name).spec.holder_identity == "a"
