@@ -29,6 +29,7 @@ from kcm_lite.eventloop import SECOND, Callback, Loop, entered, spin
 T = TypeVar("T")
 
 
+# %% book/03_virtual_time.ipynb#71a45c4e
 class Clock(Protocol):
     """What the rest of the package may use of time (``clock.Clock``)."""
 
@@ -211,14 +212,22 @@ class VirtualClock(Driven):
 
 
 # %% book/03_virtual_time.ipynb#c98a903c
+def _report(task: asyncio.Task[Any]) -> None:
+    """Tell the loop's exception handler that a worker crashed."""
+    if not task.cancelled() and (error := task.exception()):
+        what = {"message": f"worker {task.get_name()!r} crashed", "exception": error}
+        task.get_loop().call_exception_handler(what)
+
+
+# %% book/03_virtual_time.ipynb#dc7cfbb6
 class RealClock:
     """The interface of ``Clock`` over the running asyncio loop: its seconds are real ones."""
 
     def __init__(self) -> None:
         self._loop = loop = asyncio.get_running_loop()
+        self.call_soon, self.call_later = loop.call_soon, loop.call_later
         self._start, self._zero = datetime.now(UTC), loop.time()
         self._workers: set[asyncio.Task[Any]] = set()  # asyncio keeps weak references only
-        self.call_soon, self.call_later = loop.call_soon, loop.call_later
 
     def time(self) -> float:
         """Seconds since this clock was made."""
@@ -244,11 +253,6 @@ class RealClock:
         """Start a worker that nobody awaits; a crash goes to the loop's exception handler."""
         task = self._loop.create_task(coro, name=name)
         self._workers.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._workers.discard)
+        task.add_done_callback(_report)
         return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._workers.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            message = f"worker {task.get_name()!r} crashed"
-            self._loop.call_exception_handler({"message": message, "exception": error})

@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 # %% book/03_virtual_time.ipynb#5047a104
-T = TypeVar("T")
-Callback = Callable[..., object]
 SECOND = 1_000_000_000
 """Nanoseconds in a second."""
+T = TypeVar("T")
+Callback = Callable[..., object]
+Allowance = Callable[[], Iterable[None]]
 
 
+# %% book/03_virtual_time.ipynb#7086c435
 class Time:
     """An instant, told as seconds since the start and as a date."""
 
@@ -59,6 +61,12 @@ class Time:
 
 
 # %% book/03_virtual_time.ipynb#b1454a6b
+if TYPE_CHECKING:  # to a type checker, AbstractEventLoop has forty methods yet to be written
+    from asyncio import BaseEventLoop as EventLoop
+else:
+    from asyncio import AbstractEventLoop as EventLoop
+
+
 class Handle(msgspec.Struct, eq=False):
     """One callback to come, or none if it was cancelled; does what a ``TimerHandle`` does."""
 
@@ -81,12 +89,6 @@ class Handle(msgspec.Struct, eq=False):
 
 
 # %% book/03_virtual_time.ipynb#d8ff24a2
-if TYPE_CHECKING:  # to a type checker, AbstractEventLoop has forty methods yet to be written
-    from asyncio import BaseEventLoop as EventLoop
-else:
-    from asyncio import AbstractEventLoop as EventLoop
-
-
 class Agenda(Time, EventLoop):
     """What is to happen: a queue for this instant and two heaps for later ones."""
 
@@ -209,16 +211,11 @@ class Loop(Tasks):
 
 
 # %% book/03_virtual_time.ipynb#243742b6
-def spin(
-    loop: Loop, until: int, allowance: Callable[[], Iterable[None]], *, settle: bool = False
-) -> bool:
-    """Run what is ready and jump to the next timer, again and again; true if nothing is left.
+def spin(loop: Loop, until: int, allowance: Allowance, *, settle: bool = False) -> bool:
+    """Run all that is due up to ``until`` (nanoseconds); true if nothing is left after it.
 
-    Args:
-        loop: The loop, entered.
-        until: The last instant to reach, in nanoseconds.
-        allowance: Gives one item for each step that a virtual second may take, then raises.
-        settle: Whether background timers alone count as nothing.
+    ``allowance()`` gives an item for each step that a virtual second may take, then raises.
+    With ``settle``, background timers alone count as nothing.
     """
     ready, timers, background = loop._ready, loop._timers, loop._background
     end = min(loop._ns + SECOND, until)
