@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 from kcm_lite import __version__
 
@@ -30,9 +32,11 @@ exit codes: 0 the run ended and every expectation held, 1 one did not, 2 the inp
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    args = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    managing = words[:1] == ["controller-manager"]  # its flags are Go's, not argparse's
+    args = None if managing else parser().parse_args(words)
     try:
-        code: int = args.run(args)
+        code: int = _controller_manager(words[1:]) if args is None else args.run(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever read our output has had enough
@@ -50,6 +54,9 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"kcm-lite {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands.add_parser(
+        "controller-manager", help="run kube-controller-manager, with its flags", add_help=False
+    )
     sim = commands.add_parser(
         "simulate",
         help="run manifests or a scenario in a simulated cluster",
@@ -164,6 +171,18 @@ def _simulate(args: argparse.Namespace) -> int:
     return 0 if run.ok else 1
 
 
+def _controller_manager(words: list[str]) -> int:
+    from kcm_lite.sim.managed import Refused, command
+
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    try:
+        lines, ok = command(words, columns=columns, now=datetime.now(UTC))
+    except Refused as error:
+        return _complain(*map(str, error.lines), code=1)
+    print(*lines, sep="\n")
+    return 0 if ok else 1
+
+
 def _page_writer() -> Callable[..., str]:
     """Return the function that writes the page; it needs the viz extra.
 
@@ -180,10 +199,10 @@ def _page_writer() -> Callable[..., str]:
     return page
 
 
-def _complain(*lines: str) -> int:
+def _complain(*lines: str, code: int = 2) -> int:
     for line in lines:
         print(f"kcm-lite: {line}", file=sys.stderr)
-    return 2
+    return code
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ See: chapter *Options to config*; upstream ``NewControllerManagerCommand``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kcm_lite.api.golang import quote
@@ -16,7 +16,7 @@ from kcm_lite.manager.featuregates import FeatureGates, text_of
 from kcm_lite.manager.groups import KubeControllerManagerOptions
 from kcm_lite.manager.options import NAME, Flag, FlagError, flags_of, help_lines, new_options, parse
 from kcm_lite.manager.registry import TODAY, disabled_by_default, new_controller_descriptors
-from kcm_lite.manager.validation import check_logs, feature_gates
+from kcm_lite.manager.validation import InvalidOptions, Problem, check_logs, feature_gates
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,19 @@ def answer(
     if any(rest):
         words = " ".join(map(quote, rest))
         raise FlagError(f"{quote(NAME)} does not take any arguments, got [{words}]")
-    gates = feature_gates(options)
-    if options.global_flags.version != "false":
-        return Answer([_version(options)])
-    check_logs(options, gates)
-    return Answer(config=complete(new_config(options, now=now)))
+    try:
+        gates = feature_gates(options)
+        if options.global_flags.version != "false":
+            return Answer([_version(options)])
+        check_logs(options, gates)
+        return Answer(config=complete(new_config(options, now=now)))
+    except InvalidOptions as error:
+        raise InvalidOptions(_told(p, flags[p.flag]) for p in error.problems) from None
+
+
+def _told(problem: Problem, flag: Flag) -> Problem:
+    """Return a problem with what the command line says for its flag."""
+    return replace(problem, value=",".join(flag.given) or flag.default)
 
 
 def _version(options: KubeControllerManagerOptions) -> str:

@@ -67,23 +67,19 @@ class Flag:
     """A flag, bound to the field that it sets.
 
     Attributes:
-        changed: The command line has set it.
+        default: The value before the command line was read.
+        given: What the command line says, as often as it does.
     """
 
     group: Group
     setting: Setting[Any]
     default: str
-    changed: bool = False
+    given: tuple[str, ...] = ()
 
     @property
     def value(self) -> Any:
         """The field's present value."""
         return getattr(self.group, self.setting.name)
-
-    @property
-    def text(self) -> str:
-        """The present value, as the command line would write it."""
-        return self.setting.kind.format(self.value).removeprefix("[").removesuffix("]")
 
     def set(self, text: str) -> None:
         """Set the field; a list that is given twice grows.
@@ -92,10 +88,10 @@ class Flag:
             ValueError: The text is no such value.
         """
         kind, value = self.setting.kind, self.setting.kind.parse(text)
-        if self.changed and kind.join:
+        if self.given and kind.join:
             value = kind.join(self.value, value)
         setattr(self.group, self.setting.name, value)
-        self.changed = True
+        self.given += (text,)
 
 
 def flags_of(options: Group) -> dict[str, Flag]:
@@ -234,7 +230,7 @@ def help_lines(
                     out.append(f"{head:{width}}{usage}")
                 else:
                     out += [head, *textwrap.wrap(usage, columns, initial_indent=" " * 16,
-                                                 subsequent_indent=" " * 16)]  # fmt: skip
+                                                 subsequent_indent=" " * 16, break_on_hyphens=False)]  # fmt: skip
     return out
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import get_type_hints
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
-from kcm_lite.controllers.context import ControllerContext, Gates, Run
+from kcm_lite.controllers.context import RELEASE_1_22, TODAY, ControllerContext, Gates, Run
 from kcm_lite.manager.config import CompletedConfig, Config
 from kcm_lite.manager.featuregates import FeatureGates
 from kcm_lite.manager.files import read
@@ -28,37 +28,43 @@ from kcm_lite.manager.registry import (
 )
 from kcm_lite.trace import Note, Trace
 
-BEHAVIOURS: dict[str, dict[str, str]] = {
-    "replica_set": {
-        "pod_deletion_cost": "PodDeletionCost",
-        "logarithmic_scale_down": "LogarithmicScaleDown",
-        "terminating_replicas": "DeploymentReplicaSetTerminatingReplicas",
-        "stale_controller_consistency": "StaleControllerConsistencyReplicaSet",
-        "next_availability_check": "1.34",
-        "sidecar_restarts": "1.31",
-    },
-    "deployment": {
-        "terminating_replicas": "DeploymentReplicaSetTerminatingReplicas",
-        "scaled_from": "1.31",
-    },
+BEHAVIOURS = {
+    "replica_set.pod_deletion_cost": "PodDeletionCost",
+    "replica_set.logarithmic_scale_down": "LogarithmicScaleDown",
+    "replica_set.terminating_replicas": "DeploymentReplicaSetTerminatingReplicas",
+    "replica_set.stale_controller_consistency": "StaleControllerConsistencyReplicaSet",
+    "replica_set.next_availability_check": "1.34",
+    "replica_set.sidecar_restarts": "1.31",
+    "deployment.terminating_replicas": "DeploymentReplicaSetTerminatingReplicas",
+    "deployment.scaled_from": "1.31",
+    "job.tracking_with_finalizers": "1.25",
+    "job.pod_failure_backoff": "1.27",
+    "job.queue_base": "1.27",
+    "job.queue_maximum": "1.27",
+    "job.clear_start_time": "MutableSchedulingDirectivesForSuspendedJobs",
+    "job.stale_controller_consistency": "StaleControllerConsistencyJob",
 }
-"""The gate behind each switch of the controllers; or the release it came with, if it never had
-one."""
+"""The gate behind each switch of a controller, or the release that it came with: a gate that v1.36
+has forgotten, or none at all."""
+
+
+NOT_BUILT = "kcm_lite knows the name and has no such controller"
 
 
 def gates_for(gates: FeatureGates) -> Gates:
-    """Return the switches of the controllers that the gates ask for."""
+    """Return the switches of the controllers that the gates ask for: today's, or those of 1.22."""
 
-    def on(source: str) -> bool:
-        return gates.since(source) if source[0].isdigit() else gates.enabled(source)
+    def chosen(controller: str) -> Any:
+        old, new = getattr(RELEASE_1_22, controller), getattr(TODAY, controller)
+        off = {}
+        for switch in fields(new):
+            source = BEHAVIOURS.get(f"{controller}.{switch.name}", "1.0")
+            on = gates.since(source) if source[0].isdigit() else gates.enabled(source)
+            if not on:
+                off[switch.name] = getattr(old, switch.name)
+        return replace(new, **off)
 
-    kinds = get_type_hints(Gates)
-    return Gates(
-        **{
-            controller: kinds[controller](**{name: on(source) for name, source in rows.items()})
-            for controller, rows in BEHAVIOURS.items()
-        }
-    )
+    return Gates(**{part.name: chosen(part.name) for part in fields(Gates)})
 
 
 @dataclass(frozen=True)
@@ -69,16 +75,13 @@ class ManagerContext:
         config: The completed config.
         controllers: What each controller gets.
         informers_started: Set when the informers have been started.
+        skipped: The controllers that were not built, by name, with the reason.
     """
 
     config: Config
     controllers: ControllerContext
     informers_started: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def say(self, text: str) -> None:
-        """Note something about the start in the trace."""
-        if self.controllers.trace is not None:
-            self.controllers.trace.write(Note(self.controllers.clock.time(), NAME, text))
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 def new_context(
@@ -116,36 +119,35 @@ def new_controller(descriptor: ControllerDescriptor, context: ManagerContext) ->
     """Build one controller; its ``Run`` starts it.
 
     Returns:
-        None if it is skipped; the trace says why.
+        None if it is skipped; the context then knows why.
 
     Raises:
         InvalidOptions: What it needs cannot be read.
     """
-    config, name = context.config, descriptor.name
-    gates = descriptor.required_feature_gates
-    if not all(map(config.feature_gates.enabled, gates)):
-        context.say(f"{name} is disabled by a feature gate ({', '.join(gates)})")
-    elif descriptor.cloud_provider:
-        context.say(f"skipping {name}: it is a cloud provider's")
-    elif descriptor.special_handling and not (key := _key_file(config)):
-        context.say(f"{name} is disabled because there is no private key")
-    elif name == "garbage-collector-controller" and not _collects(config):
-        context.say(f"skipping {name}: --enable-garbage-collector=false")
-    elif descriptor.constructor is None:
-        if descriptor.special_handling:
-            read(key, "service-account-private-key-file")
-        context.say(f"skipping {name}: kcm_lite knows the name and has no such controller")
-    else:
+    reason = _skip(descriptor, context.config)
+    if reason:
+        context.skipped[descriptor.name] = reason
+    elif descriptor.constructor:
         return descriptor.constructor(context.controllers)
     return None
 
 
-def _key_file(config: Config) -> str:
-    return config.component.sa_controller.service_account_key_file
-
-
-def _collects(config: Config) -> bool:
-    return config.component.garbage_collector_controller.enable_garbage_collector
+def _skip(descriptor: ControllerDescriptor, config: Config) -> str:
+    """Return why a controller is not built; nothing if it is."""
+    gates, component = descriptor.required_feature_gates, config.component
+    if not all(map(config.feature_gates.enabled, gates)):
+        return f"disabled by a feature gate ({', '.join(gates)})"
+    if descriptor.cloud_provider:
+        return "a cloud provider's controller"
+    if descriptor.special_handling:
+        key = component.sa_controller.service_account_key_file
+        if not key:
+            return "disabled because there is no private key"
+        read(key, "service-account-private-key-file")
+    collects = component.garbage_collector_controller.enable_garbage_collector
+    if descriptor.name == "garbage-collector-controller" and not collects:
+        return "--enable-garbage-collector=false"
+    return "" if descriptor.constructor else NOT_BUILT
 
 
 def build_controllers(
@@ -168,7 +170,7 @@ def build_controllers(
     built: dict[str, Run] = {}
     for name, descriptor in sorted(descriptors.items(), key=lambda d: not d[1].special_handling):
         if not descriptor.special_handling and not is_controller_enabled(name, off, wanted):
-            context.say(f"{name} is disabled")
+            context.skipped[name] = "disabled"
         elif (run := new_controller(descriptor, context)) is not None:
             built[name] = run
     for name in built:
@@ -180,6 +182,10 @@ async def run(context: ManagerContext) -> None:
     """Build the controllers, start the informers, then every controller after its own jitter."""
     controllers = context.controllers
     built = build_controllers(context)
+    if controllers.trace is not None:
+        text = f"{len(built)} controllers built, {len(context.skipped)} skipped"
+        note = Note(controllers.clock.time(), NAME, text, {**context.skipped})
+        controllers.trace.write(note)
     controllers.informers.start()
     context.informers_started.set()
     pause = context.config.component.generic.controller_start_interval

@@ -38,11 +38,17 @@ class Problem:
         message: In upstream's words.
         flag: Whose value it is.
         hint: What was perhaps meant.
+        value: What the flag says.
     """
 
     message: str
     flag: str = ""
     hint: str = ""
+    value: str = ""
+
+    def __str__(self) -> str:
+        text = f"--{self.flag}={self.value}: {self.message}" if self.flag else self.message
+        return f"{text} ({self.hint})" if self.hint else text
 
 
 class InvalidOptions(ValueError):

@@ -1,0 +1,137 @@
+"""The command ``kcm-lite controller-manager``: a manager in a simulated cluster.
+
+Upstream's flags decide which controllers run and how; ours say in which cluster.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from kcm_lite.api.errors import StatusError
+from kcm_lite.api.yaml import ManifestError
+from kcm_lite.manager.command import answer
+from kcm_lite.manager.config import CompletedConfig
+from kcm_lite.manager.govalues import BOOL, STRING
+from kcm_lite.manager.options import FlagError, flags_of
+from kcm_lite.manager.settings import Group, Setting
+from kcm_lite.manager.start import ManagerContext, new_context, run
+from kcm_lite.manager.validation import InvalidOptions
+from kcm_lite.sim.check import BadInput
+from kcm_lite.sim.cluster import START, Cluster
+from kcm_lite.sim.durations import parse_duration
+from kcm_lite.sim.expect import evaluate
+from kcm_lite.sim.scenario import Run, Scenario, play
+from kcm_lite.sim.simulate import Options, read_input, report
+from kcm_lite.sim.steps import ActionFailed
+
+USAGE = """\
+The Kubernetes controller manager: the loops that watch a cluster's state and
+move it towards the wanted one. Here they run in a simulated cluster, in virtual
+time. FILE is what "kcm-lite simulate" reads: manifests, or a scenario.
+
+Usage:
+  kcm-lite controller-manager [flags] --cluster FILE [--until TIME] [--all]
+"""
+
+
+class OwnFlags(Group):
+    """The flags that upstream does not have."""
+
+    cluster = Setting(STRING, "cluster", "")
+    until = Setting(STRING, "until", "")
+    all = Setting(BOOL, "all", False)
+
+
+class Refused(Exception):
+    """The command does not run.
+
+    Attributes:
+        lines: Why; each names the flag, or the file, and what is wrong with it.
+    """
+
+    def __init__(self, *lines: object) -> None:
+        super().__init__("\n".join(map(str, lines)))
+        self.lines = lines
+
+
+def command(words: Sequence[str], *, columns: int, now: datetime) -> tuple[list[str], bool]:
+    """Do what the command line says.
+
+    Args:
+        words: What follows ``controller-manager``.
+        columns: The terminal's width; 0: unknown.
+        now: From when a new certificate holds.
+
+    Returns:
+        The lines to print, and whether every expectation of a scenario held.
+
+    Raises:
+        Refused: Something is wrong; nothing has been started.
+    """
+    own = OwnFlags()
+    usage = USAGE.splitlines()
+    try:
+        said = answer(words, now=now, columns=columns, usage=usage, more=flags_of(own))
+        if said.config is None:
+            return list(said.lines), True
+        done, context = manage(said.config, _scenario(own))
+    except FlagError as error:
+        raise Refused(f"{error} ({error.hint})" if error.hint else error) from None
+    except InvalidOptions as error:
+        raise Refused(*error.problems) from None
+    except (ActionFailed, StatusError) as error:
+        raise Refused(f"--cluster={own.cluster}: {error}") from None
+    skipped = [f"{name}: {reason}" for name, reason in context.skipped.items()]
+    lines = report(done, every_line=own.all)
+    return [*(skipped if own.all else ()), *lines], done.ok
+
+
+def _scenario(own: OwnFlags) -> Scenario:
+    """Read the cluster that the flags name."""
+    if not own.cluster:
+        raise Refused("--cluster is missing: kcm-lite runs in a simulated cluster")
+    try:
+        until = parse_duration(own.until) if own.until else None
+    except ValueError as error:
+        raise Refused(f"--until={own.until}: {error}") from None
+    try:
+        return read_input(Options((own.cluster,), until=until))
+    except BadInput as error:
+        raise Refused(*(f"--cluster: {line}" for line in error.lines())) from None
+    except OSError as error:
+        raise Refused(f"--cluster={error.filename}: {error.strerror}") from None
+    except ManifestError as error:
+        raise Refused(f"--cluster: {error}") from None
+
+
+def manage(completed: CompletedConfig, scenario: Scenario) -> tuple[Run, ManagerContext]:
+    """Run a scenario in a cluster of its own, under a manager.
+
+    Args:
+        completed: The manager's config; its client limits outrank the scenario's.
+        scenario: The cluster, what is done to it, and what is expected.
+
+    Raises:
+        InvalidOptions: A controller cannot be built; nothing has been started.
+        ActionFailed: An action could not be done.
+        StatusError: The server refuses an object of ``objects``.
+    """
+    client = completed.config.client
+    scenario = replace(scenario, qps=client.qps, burst=client.burst)
+    cluster = Cluster(
+        scenario.nodes,
+        scenario.seed,
+        profile=scenario.profile,
+        controllers=(),
+        start=START.replace(second=scenario.start_at_second),
+        namespace=scenario.namespace,
+    )
+    rng = random.Random(f"{scenario.seed}/manager")
+    context = new_context(completed, cluster.transport, cluster.clock, rng=rng, trace=cluster.trace)
+    cluster.clock.run(run(context))
+    play(cluster, scenario)
+    outcomes = tuple(evaluate(scenario.expect, cluster.trace, scenario.until))
+    return Run(scenario, cluster, outcomes), context
