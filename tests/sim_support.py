@@ -27,6 +27,28 @@ def replica_set(replicas: int = 3, name: str = "web", **spec: Any) -> dict[str, 
     }
 
 
+def deployment(
+    replicas: int = 3, name: str = "web", image: str = "app:1", **spec: Any
+) -> dict[str, Any]:
+    raw = replica_set(replicas, name, **spec)
+    raw["kind"] = "Deployment"
+    raw["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return raw
+
+
+def job(name: str = "batch", *, restart: str = "Never", **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "app:1"}]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {"restartPolicy": restart, "containers": containers}},
+            **spec,
+        },
+    }
+
+
 def pod(name: str = "lone", **meta: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

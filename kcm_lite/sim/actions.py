@@ -1,7 +1,8 @@
 """What a scenario can do to a cluster, one row of `ACTIONS` each.
 
-An action that finds nothing to act on raises ``LookupError``; one that the server refuses raises
-its ``StatusError``. See `kcm_lite.sim.steps`, which checks actions and does them.
+An action that finds nothing to act on raises ``LookupError``, one that kubectl refuses
+`CommandError`, one that the server refuses its ``StatusError``. See `kcm_lite.sim.steps`, which
+checks actions and does them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 from kcm_lite.api.core import Node, Pod, Taint
 from kcm_lite.api.meta import DeleteOptions, Object, replace
 from kcm_lite.api.request import Request
-from kcm_lite.api.serial import format_time
 from kcm_lite.sim.check import (
     Check,
     Problem,
@@ -31,10 +31,8 @@ from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import live_owners
 from kcm_lite.sim.nodes import node_name, node_object, with_ready
 from kcm_lite.sim.podstatus import Seen
+from kcm_lite.sim.rollout import CommandError
 from kcm_lite.sim.verdicts import is_ready
-
-RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-
 
 Args = Mapping[str, Any]
 
@@ -72,16 +70,39 @@ def _scale(cluster: Cluster, args: Args) -> None:
 
 
 def _set_image(cluster: Cluster, args: Args) -> None:
-    is_pod = resource_named(args["kind"]).type is Pod
-    path = "/spec/containers/0/image" if is_pod else "/spec/template/spec/containers/0/image"
-    steps = [{"op": "replace", "path": path, "value": args["image"]}]
-    cluster.patch(_ref(args), steps, patch_type="json")
+    obj = cluster.object(_ref(args))
+    pod = obj.spec if isinstance(obj, Pod) else obj.spec.template.spec
+    name = args.get("container", pod.containers[0].name)
+    cluster.set_image(_ref(args), {name: args["image"]})
 
 
 def _restart(cluster: Cluster, args: Args) -> None:
-    annotations = {RESTARTED_AT: format_time(cluster.clock.now())}
-    template = {"metadata": {"annotations": annotations}}
-    cluster.patch(_ref(args), {"spec": {"template": template}})
+    cluster.rollout.restart(_ref(args))
+
+
+def _pause(cluster: Cluster, args: Args) -> None:
+    cluster.rollout.pause(_ref(args))
+
+
+def _resume(cluster: Cluster, args: Args) -> None:
+    cluster.rollout.resume(_ref(args))
+
+
+def _undo(cluster: Cluster, args: Args) -> None:
+    cluster.rollout.undo(_ref(args), to_revision=args.get("toRevision", 0))
+
+
+def _status(cluster: Cluster, args: Args) -> None:
+    try:
+        text = cluster.rollout.status(_ref(args), revision=args.get("revision", 0))
+    except CommandError as error:  # the answer to the question, not a failure of the run
+        text = str(error)
+    cluster.note("kubectl rollout status", text)
+
+
+def _history(cluster: Cluster, args: Args) -> None:
+    for line in cluster.rollout.history(_ref(args), revision=args.get("revision", 0)).splitlines():
+        cluster.note("kubectl rollout history", line)
 
 
 def _delete(cluster: Cluster, args: Args) -> None:
@@ -297,8 +318,15 @@ ACTIONS: dict[str, Action] = {
     "apply": Action({"object": mapping}, ("object",), _apply),
     "patch": Action({**OBJECT, "patch": mapping}, ("kind", "name", "patch"), _patch),
     "scale": Action({**OBJECT, "replicas": integer(0)}, ("kind", "name", "replicas"), _scale),
-    "setImage": Action({**OBJECT, "image": string}, ("kind", "name", "image"), _set_image),
+    "setImage": Action(
+        {**OBJECT, "image": string, "container": string}, ("kind", "name", "image"), _set_image
+    ),
     "restart": Action(OBJECT, ("kind", "name"), _restart),
+    "pause": Action(OBJECT, ("kind", "name"), _pause),
+    "resume": Action(OBJECT, ("kind", "name"), _resume),
+    "undo": Action({**OBJECT, "toRevision": integer(0)}, ("kind", "name"), _undo),
+    "status": Action({**OBJECT, "revision": integer(0)}, ("kind", "name"), _status),
+    "history": Action({**OBJECT, "revision": integer(0)}, ("kind", "name"), _history),
     "delete": Action({**OBJECT, "name": own_name, **DELETION}, ("kind", "name"), _delete),
     "deleteOwned": Action({"kind": string, **DELETION}, ("kind",), _delete_owned),
     "scaleOwned": Action(

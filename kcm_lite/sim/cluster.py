@@ -33,13 +33,20 @@ from kcm_lite.sim.check import BadInput, Problem, nearest, show
 from kcm_lite.sim.explain import Explanation, explain
 from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.kubelet import Kubelets
-from kcm_lite.sim.manifests import Inert, in_namespace, read_documents, read_manifest
+from kcm_lite.sim.manifests import (
+    Inert,
+    in_namespace,
+    read_documents,
+    read_manifest,
+    removals,
+)
 from kcm_lite.sim.nodes import Machines, node_object
 from kcm_lite.sim.profile import Profile, parse_profile
 from kcm_lite.sim.quota import QuotaLoop
+from kcm_lite.sim.rollout import Rollout, said, scale, set_image
 from kcm_lite.sim.tables import Table, table
 from kcm_lite.sim.timeline import Timeline, timeline
-from kcm_lite.trace import Note, Trace
+from kcm_lite.trace import ApiWrite, Note, Trace
 
 T = TypeVar("T", bound=Object)
 
@@ -52,6 +59,19 @@ CLUSTER = "cluster"
 """The agent of what is there before anything happens."""
 
 Manifest = Object | Mapping[str, Any]
+
+
+class Applied(list[Object]):
+    """Objects as stored; prints what ``kubectl apply`` says, inert ones included."""
+
+    def __init__(self, lines: list[str], objects: Iterable[Object]) -> None:
+        super().__init__(objects)
+        self.lines = lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
 
 
 class _Wire(InMemoryTransport):
@@ -85,6 +105,7 @@ class Cluster:
         server: The API server; its verbs act at once, as ``user``.
         trace: Everything that happened.
         kubelets: The nodes' agenda.
+        rollout: ``kubectl rollout``: pause, resume, restart, undo, history, status.
         inert: What was applied and is not simulated.
     """
 
@@ -119,6 +140,7 @@ class Cluster:
             watch=latency.watch,
             call=latency.call / 2,
         )
+        self.rollout = Rollout(self.server, self.locate, self.clock.now)
         self.inert: list[Inert] = []
         self._applied: dict[str, Mapping[str, Any]] = {}
         self._quota = QuotaLoop(self.server, self.clock, delay=latency.watch + latency.call / 2)
@@ -195,7 +217,7 @@ class Cluster:
 
     # ---- writing, as a user
 
-    def apply(self, what: str | Manifest | Iterable[Manifest]) -> list[Object]:
+    def apply(self, what: str | Manifest | Iterable[Manifest]) -> Applied:
         """Create or change objects, as ``kubectl apply`` does.
 
         Args:
@@ -213,7 +235,23 @@ class Cluster:
         else:
             manifests = [what] if isinstance(what, Object | Mapping) else what
             prepared = [self.prepare(m, f"[{i}]") for i, m in enumerate(manifests)]
-        return [stored for obj in prepared if (stored := self.put(obj)) is not None]
+        lines, objects = [], []
+        for obj in prepared:
+            before = len(self.trace.records)
+            if (stored := self.put(obj)) is not None:
+                objects.append(stored)
+            lines.append(self._said(obj, stored, before))
+        return Applied(lines, objects)
+
+    def _said(self, obj: Object | Inert, stored: Object | None, before: int) -> str:
+        """Say what the last `put` did, from what it wrote after ``before`` records."""
+        if stored is None:
+            return f"{obj} stored, not simulated"
+        write = next(w for w in reversed(self.trace.records[before:]) if isinstance(w, ApiWrite))
+        what = "created" if write.old is None else "configured"
+        meta = stored.metadata
+        target = (resource_of(stored), meta.namespace, meta.name)
+        return said(target, "unchanged" if write.old is write.new else what)
 
     def prepare(self, manifest: Manifest, where: str = "") -> Object | Inert:
         """Read one manifest strictly, without doing anything.
@@ -241,7 +279,7 @@ class Cluster:
             self.server.get(type(obj), obj.metadata.namespace, obj.metadata.name)
         except NotFound:
             return self.server.create(obj)
-        patch = {k: v for k, v in _removals(before or {}, wire).items() if k != "status"}
+        patch = {k: v for k, v in removals(before or {}, wire).items() if k != "status"}
         meta = obj.metadata
         return self.server.patch(
             type(obj), meta.namespace, meta.name, patch, patch_type="strategic"
@@ -258,9 +296,13 @@ class Cluster:
         resource, where, name = self.locate(ref, namespace)
         return self.server.patch(resource.type, where, name, patch, patch_type=patch_type)
 
-    def scale(self, ref: str, replicas: int, *, namespace: str = "") -> Any:
-        """Set the wanted number of replicas of ``kind/name``."""
-        return self.patch(ref, {"spec": {"replicas": replicas}}, namespace=namespace)
+    def scale(self, ref: str, replicas: int, *, namespace: str = "") -> str:
+        """Set the wanted number of replicas of ``kind/name``; return what kubectl prints."""
+        return scale(self.server, self.locate(ref, namespace), replicas)
+
+    def set_image(self, ref: str, images: Mapping[str, str], *, namespace: str = "") -> str:
+        """Set images by container (``*``: all) of ``kind/name``; return what kubectl prints."""
+        return set_image(self.server, self.locate(ref, namespace), images)
 
     def delete(
         self,
@@ -355,15 +397,4 @@ def _controllers(names: Iterable[str] | None) -> list[str]:
         out.append(full)
     if problems:
         raise BadInput(problems)
-    return out
-
-
-def _removals(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``after`` with a null for every field that was there before and is no more."""
-    out = dict(after)
-    for key, value in before.items():
-        if key not in after:
-            out[key] = None
-        elif isinstance(value, Mapping) and isinstance(after[key], Mapping):
-            out[key] = _removals(value, after[key])
     return out

@@ -13,6 +13,7 @@ from kcm_lite.api.scheme import BY_KIND, resource_of
 from kcm_lite.api.serial import DecodeError, decode
 from kcm_lite.api.strategy import STRATEGIES
 from kcm_lite.api.yaml import Document
+from kcm_lite.apiserver.registry import new_uid
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.sim.check import BadInput, Problem, show
 from kcm_lite.sim.kinds import simulated_kind
@@ -101,13 +102,11 @@ def read_documents(documents: Iterable[Document], namespace: str) -> list[Object
 def would_be_refused(obj: Object) -> Sequence[Cause]:
     """Return what the API server would find wrong with a new object, without asking it."""
     strategy = STRATEGIES[type(obj)]
-    obj = strategy.prepare_for_create(strategy.default(obj))
-    meta = obj.metadata
+    obj = strategy.default(obj)
+    meta = replace(obj.metadata, uid=new_uid(Random(0)))
     if not meta.name and meta.generate_name:
-        obj = replace(
-            obj, metadata=replace(meta, name=generate_name(meta.generate_name, Random(0)))
-        )
-    return strategy.validate(obj)
+        meta = replace(meta, name=generate_name(meta.generate_name, Random(0)))
+    return strategy.validate(strategy.prepare_for_create(replace(obj, metadata=meta)))
 
 
 def join(where: str, field: str) -> str:
@@ -136,3 +135,14 @@ def _live(ref: OwnerReference, namespace: str, server: APIServer) -> OwnerRefere
         raise NotFound(f'no matches for kind "{ref.kind}" in version "{ref.api_version}"')
     where = namespace if resource.namespaced else ""
     return replace(ref, uid=server.get(resource.type, where, ref.name).metadata.uid)
+
+
+def removals(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``after`` with a null for every field that was there before and is no more."""
+    out = dict(after)
+    for key, value in before.items():
+        if key not in after:
+            out[key] = None
+        elif isinstance(value, Mapping) and isinstance(after[key], Mapping):
+            out[key] = removals(value, after[key])
+    return out

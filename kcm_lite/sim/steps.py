@@ -17,6 +17,7 @@ from kcm_lite.sim.check import BadInput, Problem, mapping, nearest, number, reco
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.kinds import Unknown, resource_named
 from kcm_lite.sim.manifests import Inert, read_manifest
+from kcm_lite.sim.rollout import CommandError
 
 
 class ActionFailed(RuntimeError):
@@ -80,7 +81,7 @@ def perform(cluster: Cluster, step: Step) -> None:
     """
     try:
         ACTIONS[step.do].do(cluster, step.args)
-    except StatusError as error:
+    except (StatusError, CommandError) as error:
         raise ActionFailed(f"{step.where} ({step.do} at {step.at:g}): {error}") from error
     except LookupError as error:
         raise ActionFailed(f"{step.where} ({step.do} at {step.at:g}): {error.args[0]}") from error
