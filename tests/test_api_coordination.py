@@ -14,14 +14,6 @@ from kcm_lite.clock import VirtualClock
 META = ObjectMeta(namespace="default", name="kube-controller-manager")
 
 
-def server() -> APIServer:
-    from kcm_lite.api.core import Namespace
-
-    server = APIServer(VirtualClock())
-    server.create(Namespace(metadata=ObjectMeta(name="default")))
-    return server
-
-
 def test_times_keep_their_microseconds_on_the_wire() -> None:
     at = datetime(2026, 1, 1, 12, 0, 0, 250_001, tzinfo=UTC)
     lease = Lease(metadata=META, spec=LeaseSpec(holder_identity="", renew_time=at))
@@ -53,7 +45,7 @@ def test_fields_of_a_gate_that_is_off_are_read_and_dropped() -> None:
     ],
 )
 def test_counts_of_a_lease(spec: LeaseSpec, causes: list[tuple[str, str]]) -> None:
-    api = server()
+    api = APIServer(VirtualClock())
     stored = api.create(Lease(metadata=META))
     for write in (
         lambda: api.create(Lease(metadata=replace(META, name="new"), spec=spec)),
@@ -68,7 +60,7 @@ def test_counts_of_a_lease(spec: LeaseSpec, causes: list[tuple[str, str]]) -> No
 
 
 def test_of_two_writers_that_read_the_same_version_one_wins() -> None:
-    api = server()
+    api = APIServer(VirtualClock())
     stored = api.create(Lease(metadata=META))
     api.update(replace(stored, spec=LeaseSpec(holder_identity="a")))
     with pytest.raises(Conflict):
