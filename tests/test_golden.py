@@ -49,7 +49,19 @@ def test_exemptions_are_few() -> None:
         (run, part, "peers in one instant")
         for run in ("rs-down-created", "rs-down-restarts")
         for part in ("writes", "objects/ReplicaSet/web")
-    }
+    } | {
+        (run, part, "a sync in the instant of a change")
+        for run in (
+            "job-fail-once",
+            "job-onfailure",
+            "job-onfailure-limit",
+            "job-pfp-count",
+            "job-ttl-0",
+            "job-ttl-5",
+            "job-ttl-failed",
+        )
+        for part in ("writes", "objects/Job/job")
+    } | {("job-delete-background", "writes.set", "collector in one instant")}
 
 
 def test_the_page_on_fidelity_shows_this_score() -> None:

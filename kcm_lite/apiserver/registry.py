@@ -199,6 +199,7 @@ def create(reg: Registry, table: Table, request: Request) -> Object:
         raise invalid(kind, meta.name, causes)
     for verify in check:
         verify(reg, request, obj, None)
+    obj = strategy.default(obj)  # as it will be read: preparing may have left more to fill in
     key = key_of(meta.namespace, meta.name)
     if (taken := table.objects.get(key)) is not None:
         raise already_exists(resource, taken, generated=bool(meta.generate_name))

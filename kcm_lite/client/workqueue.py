@@ -278,9 +278,14 @@ class WorkQueue(BlockingQueue[T]):
 
 # %% book/06_work_queue.ipynb#c57fc4cd
 class DelayingQueue(WorkQueue[T]):
-    """A work queue that takes keys for later."""
+    """A work queue that takes keys for later.
 
-    __slots__ = ("_alarm", "_clock", "_heap", "_number", "_ready_at")
+    Attributes:
+        lag: Seconds by which the timer is late. Zero; a real one is late by about a millisecond,
+            so that whatever else happens in that instant has happened.
+    """
+
+    __slots__ = ("_alarm", "_clock", "_heap", "_number", "_ready_at", "lag")
 
     def __init__(
         self,
@@ -296,6 +301,7 @@ class DelayingQueue(WorkQueue[T]):
         self._ready_at: dict[T, int] = {}  # the heap entry that counts for a key
         self._number = count()
         self._alarm: asyncio.TimerHandle | None = None
+        self.lag = 0.0
 
     def add_after(self, item: T, seconds: float) -> None:
         """Add ``item`` in ``seconds``, at once if that is not positive.
@@ -338,7 +344,7 @@ def _set_alarm(queue: DelayingQueue[T]) -> None:
     queue._alarm = None
     if queue._heap:
         ready = queue._heap[0][0]
-        queue._alarm = queue._clock.call_at(ready / SECOND, _ring, queue, ready)
+        queue._alarm = queue._clock.call_at(ready / SECOND + queue.lag, _ring, queue, ready)
 
 
 def _ring(queue: DelayingQueue[T], due: int) -> None:

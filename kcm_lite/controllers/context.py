@@ -18,9 +18,12 @@ from kcm_lite.controllers import (
     deployment,
     deployment_types,
     garbagecollector,
+    job,
+    job_types,
     replicaset,
     replicaset_types,
     replication,
+    ttlafterfinished,
 )
 from kcm_lite.trace import Trace
 
@@ -36,10 +39,13 @@ class Gates:
 
     replica_set: replicaset_types.ReplicaSetGates = replicaset_types.TODAY
     deployment: deployment_types.DeploymentGates = deployment_types.TODAY
+    job: job_types.JobGates = job_types.TODAY
 
 
 TODAY = Gates()  # as v1.36 has it
-RELEASE_1_22 = Gates(replicaset_types.RELEASE_1_22, deployment_types.RELEASE_1_22)
+RELEASE_1_22 = Gates(
+    replicaset_types.RELEASE_1_22, deployment_types.RELEASE_1_22, job_types.RELEASE_1_22
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,30 @@ def build_deployment(context: ControllerContext) -> Run:
     return lambda: deployment.run(controller, workers)
 
 
+def build_job(context: ControllerContext) -> Run:
+    """Build the Job controller."""
+    client = context.client_for(job_types.AGENT)
+    controller = job.new_job_controller(
+        client,
+        context.informers,
+        context.clock,
+        gates=context.gates.job,
+        trace=context.trace,
+    )
+    workers = context.setting("concurrent-job-syncs", 5)
+    return lambda: job.run(controller, workers)
+
+
+def build_ttl_after_finished(context: ControllerContext) -> Run:
+    """Build the controller that deletes finished Jobs."""
+    client = context.client_for(ttlafterfinished.AGENT)
+    controller = ttlafterfinished.new_ttl_controller(
+        client, context.informers, context.clock, trace=context.trace
+    )
+    workers = context.setting("concurrent-ttl-after-finished-syncs", 5)
+    return lambda: ttlafterfinished.run(controller, workers)
+
+
 def build_garbage_collector(context: ControllerContext) -> Run:
     """Build the garbage collector."""
     client = context.client_for(garbagecollector.NAME)
@@ -128,8 +158,10 @@ def build_garbage_collector(context: ControllerContext) -> Run:
 
 CONTROLLERS: dict[str, Callable[[ControllerContext], Run]] = {
     "deployment-controller": build_deployment,
+    "job-controller": build_job,
     "replicaset-controller": build_replica_set,
     "replicationcontroller-controller": build_replication_manager,
+    "ttl-after-finished-controller": build_ttl_after_finished,
     "garbage-collector-controller": build_garbage_collector,
 }
 """The controllers by the names that ``--controllers`` knows."""

@@ -14,6 +14,7 @@ from kcm_lite.api.batch import (
     INDEXED,
     JOB_CONTROLLER,
     NON_INDEXED,
+    TRACKING_FINALIZER,
     Job,
     is_indexed,
     is_job_finished,
@@ -36,6 +37,7 @@ from kcm_lite.controllers.job_pods import (
     delayed_pods,
     fail_job_message,
     failed_indexes,
+    has_tracking_finalizer,
     new_finished_pods,
     past_backoff_limit_on_failure,
     succeeded_indexes,
@@ -54,6 +56,7 @@ from kcm_lite.controllers.job_types import (
     FinalizerExpectations,
     JobController,
     JobGates,
+    OrphanKey,
     View,
     condition,
     decide,
@@ -67,6 +70,7 @@ from kcm_lite.reconcile.podcontrol import RealPodControl
 from kcm_lite.reconcile.podutil import (
     POD_CONTROLLER_INDEX,
     filter_active_pods,
+    filter_pods_by_owner,
     filter_terminating_pods,
     index_by_pod_controller,
     is_pod_ready,
@@ -246,6 +250,10 @@ def note_suspension(jc: JobController, view: View) -> bool:
 
 
 # %% book/08_job.ipynb#47ef807c
+TIMER_LAG = 0.001
+"""Seconds by which the queue's timer is late: pods tend to change on the second, as syncs do."""
+
+
 def new_job_controller(
     client: Client,
     informers: SharedInformerFactory,
@@ -285,6 +293,7 @@ def new_job_controller(
         gates=gates,
         trace=trace,
     )
+    jc.queue.lag = TIMER_LAG
     pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
     jobs.add_event_handler(
         partial(handlers.add_job, jc),
