@@ -14,6 +14,7 @@ from kcm_lite.api.meta import Object, ObjectMeta, OwnerReference, replace
 from kcm_lite.api.request import Request
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import VirtualClock
+from kcm_lite.sim.chance import Chance
 from kcm_lite.sim.kubelet import Kubelets
 from kcm_lite.sim.nodes import Machines, node_object, with_ready
 from kcm_lite.sim.profile import parse_profile
@@ -29,7 +30,11 @@ class Lab:
         self.server = APIServer(self.clock, trace=self.trace)
         self.machines = Machines()
         self.kubelets = Kubelets(
-            self.server, self.clock, self.machines, parse_profile(profile), watch=0.0, call=0.0
+            self.server,
+            self.clock,
+            self.machines,
+            parse_profile(profile),
+            chance=Chance("0"),
         )
         self.server.subscribe(Node, self.machines.on_node)
         self.server.subscribe(Pod, self.kubelets.on_pod)

@@ -29,9 +29,9 @@ from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.clock import VirtualClock
 from kcm_lite.controllers.context import CONTROLLERS, TODAY, ControllerContext, Gates
-from kcm_lite.sim.check import BadInput, Problem, nearest, show
+from kcm_lite.sim.chance import Chance
 from kcm_lite.sim.explain import Explanation, explain
-from kcm_lite.sim.kinds import resource_named
+from kcm_lite.sim.kinds import controllers_named, resource_named
 from kcm_lite.sim.kubelet import Kubelets
 from kcm_lite.sim.manifests import (
     Inert,
@@ -126,7 +126,7 @@ class Cluster:
     ) -> None:
         if not isinstance(profile, Profile):
             profile = parse_profile(profile)
-        wanted = _controllers(controllers)
+        wanted = controllers_named(controllers)
         self.namespace = namespace
         self.clock = VirtualClock(start)
         self.trace = Trace(detail=detail)
@@ -137,6 +137,7 @@ class Cluster:
             self.clock,
             self.machines,
             profile,
+            chance=Chance(f"{seed}/kubelets"),
             watch=latency.watch,
             call=latency.call / 2,
         )
@@ -381,20 +382,3 @@ class Cluster:
 
 async def _awaited(run: Any) -> None:
     await run()
-
-
-def _controllers(names: Iterable[str] | None) -> list[str]:
-    """Return full names of controllers; ``replicaset`` is short for ``replicaset-controller``."""
-    if names is None:
-        return list(CONTROLLERS)
-    out, problems = [], []
-    for i, name in enumerate(names):
-        full = name if name in CONTROLLERS else f"{name}-controller"
-        if full not in CONTROLLERS:
-            hint = nearest(name, CONTROLLERS)
-            text = f"got {show(name)}, want one of {', '.join(CONTROLLERS)}{hint}"
-            problems.append(Problem(f"controllers[{i}]", text))
-        out.append(full)
-    if problems:
-        raise BadInput(problems)
-    return out

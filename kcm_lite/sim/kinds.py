@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from kcm_lite.api.scheme import BY_KIND, RESOURCES, Resource
 from kcm_lite.controllers.context import CONTROLLERS
-from kcm_lite.sim.check import nearest
+from kcm_lite.sim.check import BadInput, Problem, nearest, show
 
 SHORT = {
     "cm": "configmaps",
@@ -74,3 +75,20 @@ def resource_named(name: str) -> Resource:
         hint = nearest(name, kinds)
         raise Unknown(f'kind "{name}" is not simulated{hint}; simulated: {", ".join(kinds)}')
     return found
+
+
+def controllers_named(names: Iterable[str] | None) -> list[str]:
+    """Return full names of controllers; ``replicaset`` is short for ``replicaset-controller``."""
+    if names is None:
+        return list(CONTROLLERS)
+    out, problems = [], []
+    for i, name in enumerate(names):
+        full = name if name in CONTROLLERS else f"{name}-controller"
+        if full not in CONTROLLERS:
+            hint = nearest(name, CONTROLLERS)
+            text = f"got {show(name)}, want one of {', '.join(CONTROLLERS)}{hint}"
+            problems.append(Problem(f"controllers[{i}]", text))
+        out.append(full)
+    if problems:
+        raise BadInput(problems)
+    return out

@@ -21,6 +21,7 @@ from kcm_lite.api.meta import Condition, DeleteOptions, ObjectMeta, Precondition
 from kcm_lite.api.request import Request, WatchEvent
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import Clock
+from kcm_lite.sim.chance import Chance
 from kcm_lite.sim.nodes import Machines
 from kcm_lite.sim.podstatus import Seen, finished_status, running_status, started_status
 from kcm_lite.sim.profile import COMPLETION_INDEX, Profile, behaviour_of
@@ -39,6 +40,7 @@ class Kubelets:
         clock: Their time; second 0 is the origin of the grid.
         machines: The nodes.
         profile: What pods do.
+        chance: Draws what the profile leaves open.
         watch: Seconds until they see a change.
         call: Seconds until a write of theirs is committed.
     """
@@ -50,6 +52,7 @@ class Kubelets:
         machines: Machines,
         profile: Profile,
         *,
+        chance: Chance,
         watch: float = 0.0,
         call: float = 0.0,
     ) -> None:
@@ -57,7 +60,7 @@ class Kubelets:
         self.scheduler = Scheduler(machines)
         self.pods: dict[str, Seen] = {}  # by uid
         self.count = 0
-        self._watch, self._call = watch, call
+        self._chance, self._watch, self._call = chance, watch, call
         self._heap: list[tuple[float, int, int, int, int, str, str]] = []  # not due yet
         self._queue: list[tuple[int, int, int, float, str, str]] = []  # due, wait for the grid
         self._sequence = itertools.count()
@@ -77,7 +80,7 @@ class Kubelets:
         now = self.clock.time() + self._watch
         if seen is None:
             self.count += 1
-            behaviour = behaviour_of(self.profile, pod, self.count)
+            behaviour = behaviour_of(self.profile, pod, self.count, self._chance)
             seen = self.pods[uid] = Seen(pod, self.count, behaviour)
             if not pod.spec.node_name and not behaviour.never_schedule:
                 self._plan(now + behaviour.schedule_after, "bind", seen)

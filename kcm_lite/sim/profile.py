@@ -1,7 +1,8 @@
 """What the simulated nodes do with pods: a kubelet profile, written as data.
 
 A profile says how long each step of a pod's life takes and which steps never come. Times are
-seconds. Under ``overrides`` some pods behave otherwise: all entries that match apply, in order.
+seconds, durations (``1m30s``), or ranges (``5s..20s``) from which each pod draws its own, in order
+of creation. Under ``overrides`` some pods behave otherwise: all entries that match apply, in order.
 
 ===================== ======== ==============================================================
 key                   default  meaning
@@ -25,17 +26,21 @@ overrides             -        a list of {match: {...}, other keys}
 ===================== ======== ==============================================================
 
 A ``match`` holds when all that it names does: ``index`` (the n-th pod in creation order, or a
-list), ``indexFrom``, ``labels``, ``name``, ``image`` (of the first container), ``jobIndex``.
+list), ``indexFrom``, ``labels``, ``name``, ``image`` (of any container), ``jobIndex``, ``owner``
+(``Kind`` or ``Kind/name`` of the controller), and ``share``: of all pods for which the rest holds
+such a part, ``20%``, by lot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from kcm_lite.api.core import Pod
-from kcm_lite.api.meta import Condition, Struct, replace
+from kcm_lite.api.meta import Condition, Struct, controller_of, replace
+from kcm_lite.sim.chance import Chance, Range, share, span
 from kcm_lite.sim.check import (
     BadInput,
     Check,
@@ -52,6 +57,7 @@ from kcm_lite.sim.check import (
     strings,
 )
 
+EXIT_AFTER = "exit.after"  # the one range that is inside another key
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -89,41 +95,63 @@ class Match(Struct, frozen=True, kw_only=True):
     name: str | None = None
     image: str | None = None
     job_index: tuple[int, ...] | None = None
+    owner: str | None = None
+    share: Fraction | None = None
 
 
 class Override(Struct, frozen=True, kw_only=True):
-    """A change of behaviour for the pods that match."""
+    """A change of behaviour for the pods that match; a time in ``ranges`` is drawn for each."""
 
     match: Match
     changes: Mapping[str, Any]
+    ranges: Mapping[str, Range] = {}
 
 
 class Profile(Struct, frozen=True, kw_only=True):
     """The behaviour of all pods, the exceptions, and the grid."""
 
     default: Behaviour = Behaviour()
+    ranges: Mapping[str, Range] = {}
     overrides: tuple[Override, ...] = ()
     gap: float = 0.0
 
 
-def behaviour_of(profile: Profile, pod: Pod, index: int) -> Behaviour:
+def behaviour_of(profile: Profile, pod: Pod, index: int, chance: Chance) -> Behaviour:
     """Return how a pod behaves that is the ``index``-th (from 1) that the nodes have seen."""
-    out = profile.default
-    for override in profile.overrides:
-        if matches(override.match, pod, index):
+    out = _drawn(profile.default, profile.ranges, "kubelet", chance)
+    for i, override in enumerate(profile.overrides):
+        if not matches(override.match, pod, index):
+            continue
+        place, part = f"overrides[{i}]", override.match.share
+        if part is None or chance.wins(place, part):
             out = replace(out, **override.changes)
+            out = _drawn(out, override.ranges, place, chance)
     return out
 
 
+def _drawn(
+    behaviour: Behaviour, ranges: Mapping[str, Range], place: str, chance: Chance
+) -> Behaviour:
+    """Return a behaviour with a time drawn from each range."""
+    for name, values in ranges.items():
+        seconds = chance.seconds(f"{place}.{name}", values)
+        if name != EXIT_AFTER:
+            behaviour = replace(behaviour, **{name: seconds})
+        elif behaviour.exit is not None:
+            behaviour = replace(behaviour, exit=replace(behaviour.exit, after=seconds))
+    return behaviour
+
+
 def matches(match: Match, pod: Pod, index: int) -> bool:
-    """Report whether all that a match names is true of a pod."""
+    """Report whether all that a match names is true of a pod, its share aside."""
     meta = pod.metadata
     return (
         (match.index is None or index in match.index)
         and (match.index_from is None or index >= match.index_from)
         and (match.labels is None or match.labels.items() <= meta.labels.items())
         and (match.name is None or meta.name == match.name)
-        and (match.image is None or pod.spec.containers[0].image == match.image)
+        and (match.image is None or any(c.image == match.image for c in pod.spec.containers))
+        and (match.owner is None or _owned_by(pod, match.owner))
         and (
             match.job_index is None
             or meta.annotations.get(COMPLETION_INDEX) in [str(i) for i in match.job_index]
@@ -131,9 +159,14 @@ def matches(match: Match, pod: Pod, index: int) -> bool:
     )
 
 
+def _owned_by(pod: Pod, owner: str) -> bool:
+    ref = controller_of(pod)
+    return ref is not None and owner in (ref.kind, f"{ref.kind}/{ref.name}")
+
+
 EXIT = record(
     {
-        "after": number,
+        "after": span,
         "code": integer(0, 255),
         "podConditions": list_of(
             record(
@@ -151,17 +184,17 @@ EXIT = record(
 )
 
 KEYS: dict[str, Check] = {
-    "scheduleAfter": number,
+    "scheduleAfter": span,
     "neverSchedule": boolean,
     "node": optional(integer(1)),
-    "startAfter": number,
+    "startAfter": span,
     "neverStart": boolean,
-    "readyAfter": number,
+    "readyAfter": span,
     "neverReady": boolean,
     "exit": optional(EXIT),
     "restarts": integer(-1),
     "initialRestartCount": integer(0),
-    "terminationGrace": number,
+    "terminationGrace": span,
     "terminationExitCode": integer(0, 255),
 }
 
@@ -173,6 +206,8 @@ MATCH = record(
         "name": string,
         "image": string,
         "jobIndex": one_or_list(integer(0)),
+        "owner": string,
+        "share": share,
     }
 )
 
@@ -190,13 +225,19 @@ def check_profile(value: Any, path: str, problems: list[Problem]) -> Profile:
     gap, overrides = raw.pop("gap", 0.0), raw.pop("overrides", ())
     if problems:
         return Profile()
+    changes, ranges = _changes(raw)
     return Profile(
-        default=replace(Behaviour(), **_changes(raw)),
-        overrides=tuple(
-            Override(match=Match(**_snake(o.pop("match"))), changes=_changes(o)) for o in overrides
-        ),
+        default=replace(Behaviour(), **changes),
+        ranges=ranges,
+        overrides=tuple(_override(o) for o in overrides),
         gap=gap,
     )
+
+
+def _override(raw: dict[str, Any]) -> Override:
+    match = Match(**_snake(raw.pop("match")))
+    changes, ranges = _changes(raw)
+    return Override(match=match, changes=changes, ranges=ranges)
 
 
 def parse_profile(value: Mapping[str, Any] | None) -> Profile:
@@ -212,12 +253,18 @@ def parse_profile(value: Mapping[str, Any] | None) -> Profile:
     return profile
 
 
-def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
+    """Return the values to set, and the ranges to draw from."""
     out = _snake(raw)
+    ranges = {k: v for k, v in out.items() if isinstance(v, Range)}
+    out = {k: v for k, v in out.items() if k not in ranges}
     if out.get("exit"):
-        conditions = tuple(Condition(**c) for c in out["exit"].pop("podConditions", ()))
-        out["exit"] = Exit(**out["exit"], pod_conditions=conditions)
-    return out
+        end = dict(out["exit"])
+        conditions = tuple(Condition(**c) for c in end.pop("podConditions", ()))
+        if isinstance(end["after"], Range):
+            ranges[EXIT_AFTER], end["after"] = end["after"], 0.0
+        out["exit"] = Exit(**end, pod_conditions=conditions)
+    return out, ranges
 
 
 def _snake(raw: Mapping[str, Any]) -> dict[str, Any]:
