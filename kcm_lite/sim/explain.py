@@ -18,6 +18,7 @@ from kcm_lite.trace import ApiWrite, Decision, Delivery, QueueOp, SyncEnd, SyncS
 
 QUEUES = {
     "Deployment": "deployment",
+    "Job": "job",
     "ReplicaSet": "replicaset",
     "ReplicationController": "replicationmanager",
 }

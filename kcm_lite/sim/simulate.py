@@ -27,7 +27,7 @@ from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import Line, around, timeline
 from kcm_lite.sim.verdicts import verdict_of
 
-FINAL = ("ReplicaSet", "ReplicationController", "Pod", "ResourceQuota", "ConfigMap", "Node")
+FINAL = ("Job", "ReplicaSet", "ReplicationController", "Pod", "ResourceQuota", "ConfigMap", "Node")
 """The kinds whose tables end a report, if there are any; nodes only if one takes no pods."""
 
 LONGEST = 40

@@ -112,6 +112,31 @@ def _replicas(obj: Any, now: datetime) -> Row:
     return obj.metadata.name, *map(str, counts), _age(obj, now)
 
 
+def _job(job: Any, now: datetime) -> Row:
+    spec, status = job.spec, job.status
+    wanted = str(spec.completions)
+    if spec.completions is None:
+        wanted = f"1 of {spec.parallelism}" if (spec.parallelism or 0) > 1 else "1"
+    took = ""
+    if status.start_time is not None:
+        took = age(status.start_time, status.completion_time or now)
+    return job.metadata.name, job_status(job), f"{status.succeeded}/{wanted}", took, _age(job, now)
+
+
+def job_status(job: Any) -> str:
+    """Return the STATUS that kubectl prints of a Job."""
+    held = {c.type for c in job.status.conditions if c.status == "True"}
+    for kind in ("Complete", "Failed"):
+        if kind in held:
+            return kind
+    if job.metadata.deletion_timestamp is not None:
+        return "Terminating"
+    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if kind in held:
+            return kind
+    return "Running"
+
+
 def _node(node: Any, now: datetime) -> Row:
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     status = "Ready" if ready else "NotReady"
@@ -164,6 +189,7 @@ VIEWS: dict[str, tuple[Row, Cells]] = {
     "Deployment": (("NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"), _deployment),
     "Event": (("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event),
     "Lease": (("NAME", "HOLDER", "AGE"), _lease),
+    "Job": (("NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"), _job),
     "Namespace": (("NAME", "STATUS", "AGE"), _namespace),
     "Node": (("NAME", "STATUS", "ROLES", "AGE", "VERSION"), _node),
     "Pod": (("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod),

@@ -25,6 +25,9 @@ SILENT_SOURCES = frozenset({"cluster", "reflector"})
 TOLD_ANYWAY = frozenset({"FailedCreate", "FailedDelete"})  # events that repeat a refusal
 MADE_UP = re.compile(rf'("[^"]*)-[{ALPHABET}]{{5}}(?=")')  # a generated name in a message
 COUNTS = {
+    "active": "active",
+    "succeeded": "succeeded",
+    "failed": "failed",
     "replicas": "replicas",
     "ready_replicas": "ready",
     "available_replicas": "available",

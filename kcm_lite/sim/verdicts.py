@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcm_lite.api.apps import Deployment, ReplicaSet
+from kcm_lite.api.batch import Job, is_condition_true
 from kcm_lite.api.core import Pod, ReplicationController
 from kcm_lite.api.meta import Object
 from kcm_lite.controllers.rollout import deployment_complete
@@ -24,6 +25,8 @@ def verdict_of(obj: Object | None) -> str | None:
         return _replicas(obj)
     if isinstance(obj, Deployment):
         return _deployment(obj)
+    if isinstance(obj, Job):
+        return _job(obj)
     if isinstance(obj, Pod):
         return _pod(obj)
     return None
@@ -37,6 +40,13 @@ def _replicas(obj: ReplicaSet | ReplicationController) -> str:
     current = status.observed_generation >= obj.metadata.generation
     counts = (status.replicas, status.ready_replicas, status.available_replicas)
     return "complete" if current and counts == (wanted,) * 3 else "progressing"
+
+
+def _job(job: Job) -> str:
+    if is_condition_true(job, "Complete"):
+        return "complete"
+    failing = is_condition_true(job, "Failed") or is_condition_true(job, "FailureTarget")
+    return "failing" if failing else "progressing"
 
 
 def _deployment(d: Deployment) -> str:
