@@ -183,7 +183,7 @@ class VirtualClock(Driven):
         """Run until ``coro`` is done, and return its result or raise its error.
 
         Raises:
-            Deadlock: It waits for what cannot happen; the message names every waiting task.
+            Deadlock: It waits for what cannot happen; the message names the waiting tasks.
             RunLimit: It is not done within the limits; the message names the busy tasks.
         """
         return _run(self, coro)
