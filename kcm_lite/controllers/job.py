@@ -14,7 +14,6 @@ from kcm_lite.api.batch import (
     INDEXED,
     JOB_CONTROLLER,
     NON_INDEXED,
-    TRACKING_FINALIZER,
     Job,
     is_indexed,
     is_job_finished,
@@ -31,19 +30,19 @@ from kcm_lite.controllers import job_handlers as handlers
 from kcm_lite.controllers.job_backoff import next_record
 from kcm_lite.controllers.job_claims import claim_pods, sync_orphan_pod
 from kcm_lite.controllers.job_indexes import indexes_of, merge, total, with_indexes
+from kcm_lite.controllers.job_legacy import PatientQueue, sync_job_1_22
 from kcm_lite.controllers.job_manage import delete_active_pods, manage_job
 from kcm_lite.controllers.job_pods import (
     deadline_of,
     delayed_pods,
     fail_job_message,
     failed_indexes,
-    has_tracking_finalizer,
     new_finished_pods,
     past_backoff_limit_on_failure,
     succeeded_indexes,
 )
 from kcm_lite.controllers.job_policies import match_pod_failure_policy, match_success_policy
-from kcm_lite.controllers.job_tracking import track
+from kcm_lite.controllers.job_tracking import note_suspension, track
 from kcm_lite.controllers.job_types import (
     AGENT,
     CRITERIA_MET,
@@ -51,17 +50,14 @@ from kcm_lite.controllers.job_types import (
     FAILURE_TARGET,
     NO_FAILURES,
     NOTHING,
-    SUSPENDED,
     TODAY,
     FinalizerExpectations,
     JobController,
     JobGates,
-    OrphanKey,
     View,
     condition,
     decide,
     true_condition,
-    with_condition,
 )
 from kcm_lite.controllers.replicaset import note_write
 from kcm_lite.reconcile.consistency import ConsistencyStore
@@ -70,7 +66,6 @@ from kcm_lite.reconcile.podcontrol import RealPodControl
 from kcm_lite.reconcile.podutil import (
     POD_CONTROLLER_INDEX,
     filter_active_pods,
-    filter_pods_by_owner,
     filter_terminating_pods,
     index_by_pod_controller,
     is_pod_ready,
@@ -233,22 +228,6 @@ async def go_on(jc: JobController, view: View, may_act: bool) -> tuple[Exception
     return error, managed and note_suspension(jc, view)
 
 
-def note_suspension(jc: JobController, view: View) -> bool:
-    """Keep the Suspended condition and the start time as the spec has it; tell a change."""
-    now, on = jc.clock.timestamp(), bool(view.job.spec.suspend)
-    what = "suspended" if on else "resumed"
-    new = condition(SUSPENDED, str(on), f"Job{what.capitalize()}", f"Job {what}", now)
-    conditions = with_condition(view.status.conditions, new)
-    if conditions is None:
-        return False
-    start = view.status.start_time
-    if not on or jc.gates.clear_start_time:
-        start = None if on else now
-    view.status = replace(view.status, conditions=conditions, start_time=start)
-    jc.recorder.event(view.job, "Normal", what.capitalize(), f"Job {what}")
-    return True
-
-
 # %% book/08_job.ipynb#47ef807c
 TIMER_LAG = 0.001
 """Seconds by which the queue's timer is late: pods tend to change on the second, as syncs do."""
@@ -271,13 +250,14 @@ def new_job_controller(
     consistency = ConsistencyStore(caches if gates.stale_controller_consistency else {})
     recorder = EventRecorder(client, clock, AGENT)
     limits = gates.queue_base, gates.queue_maximum
+    kind = RateLimitingQueue[str] if gates.pod_failure_backoff else PatientQueue
     jc = JobController(
         client=client,
         pod_control=RealPodControl(client, recorder, partial(note_write, consistency)),
         recorder=recorder,
         jobs=jobs,
         pods=pods,
-        queue=RateLimitingQueue(
+        queue=kind(
             "job", clock=clock, limiter=ItemExponentialFailureRateLimiter(*limits), trace=trace
         ),
         orphan_queue=RateLimitingQueue(
@@ -314,7 +294,8 @@ async def run(jc: JobController, workers: int = 5) -> None:
     await jc.jobs.processor.synced.wait()
     await jc.pods.processor.synced.wait()
     rest: dict[str, Any] = {"clock": jc.clock, "trace": jc.trace}
-    start_workers(jc.queue, partial(sync_job, jc), workers, controller=AGENT, **rest)
+    sync = sync_job if jc.gates.tracking_with_finalizers else sync_job_1_22
+    start_workers(jc.queue, partial(sync, jc), workers, controller=AGENT, **rest)
     orphans = f"{AGENT}/orphans"
     start_workers(
         jc.orphan_queue, partial(sync_orphan_pod, jc), workers, controller=orphans, **rest

@@ -30,6 +30,7 @@ from kcm_lite.controllers.job_types import (
     FAILED,
     FAILURE_TARGET,
     NOTHING,
+    SUSPENDED,
     JobController,
     View,
     condition,
@@ -194,6 +195,23 @@ def enact_end(jc: JobController, view: View) -> bool:
     if end.type == COMPLETE:
         status = replace(status, completion_time=end.last_transition_time)
     view.status = status
+    return True
+
+
+# %% book/08_job.ipynb#c989ff99
+def note_suspension(jc: JobController, view: View) -> bool:
+    """Keep the Suspended condition and the start time as the spec has it; tell a change."""
+    now, on = jc.clock.timestamp(), bool(view.job.spec.suspend)
+    what = "suspended" if on else "resumed"
+    new = condition(SUSPENDED, str(on), f"Job{what.capitalize()}", f"Job {what}", now)
+    conditions = with_condition(view.status.conditions, new)
+    if conditions is None:
+        return False
+    start = view.status.start_time
+    if not on or jc.gates.clear_start_time:
+        start = None if on else now
+    view.status = replace(view.status, conditions=conditions, start_time=start)
+    jc.recorder.event(view.job, "Normal", what.capitalize(), f"Job {what}")
     return True
 
 
