@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -240,16 +242,29 @@ async def acquire(elector: LeaderElector) -> None:
 
 
 # %% book/01b_leader_election.ipynb#796b77a1
+@contextmanager
+def ending(callback: Callable[[], object]) -> Iterator[None]:
+    """Call back when the block ends, however; but not when a coroutine is only thrown away."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError):
+        callback()
+        raise
+    callback()
+
+
+# %% book/01b_leader_election.ipynb#12068023
 async def renew(elector: LeaderElector) -> None:
     """Renew until that fails for a whole renew deadline."""
-    config = elector.config
-    try:
+    with ending(partial(_stopped, elector.config)):
         while await _renew_once(elector):
-            await elector.clock.sleep(config.retry_period, background=True)
-    finally:
-        if config.metrics is not None:
-            config.metrics.leader_off(config.name)
-        config.lock.record_event("stopped leading")
+            await elector.clock.sleep(elector.config.retry_period, background=True)
+
+
+def _stopped(config: LeaderElectionConfig) -> None:
+    if config.metrics is not None:
+        config.metrics.leader_off(config.name)
+    config.lock.record_event("stopped leading")
 
 
 async def _renew_once(elector: LeaderElector) -> bool:
@@ -267,7 +282,7 @@ async def _renew_once(elector: LeaderElector) -> bool:
     return True
 
 
-# %% book/01b_leader_election.ipynb#12068023
+# %% book/01b_leader_election.ipynb#4bd5c725
 async def release(elector: LeaderElector) -> bool:
     """Give the lease back: no holder, and one second to run. Whether nothing is held any more."""
     clock, lock = elector.clock, elector.config.lock
@@ -284,23 +299,27 @@ async def release(elector: LeaderElector) -> bool:
         return False
 
 
-# %% book/01b_leader_election.ipynb#4bd5c725
+# %% book/01b_leader_election.ipynb#c108282d
 async def run(elector: LeaderElector) -> None:
     """Wait for the lease, work, and return when it is lost. To stop it, cancel it."""
     config = elector.config
-    try:
+    with ending(config.callbacks.on_stopped_leading):
         await acquire(elector)
         start = config.callbacks.on_started_leading()
         work = elector.clock.spawn(start, name=f"{config.lock.identity} leads {config.name}")
         try:
-            await renew(elector)
-        finally:
-            work.cancel()
-            if config.release_on_cancel:
-                await asyncio.wait([work])
-                await release(elector)
-    finally:
-        config.callbacks.on_stopped_leading()
+            with ending(work.cancel):
+                await renew(elector)
+        except asyncio.CancelledError:
+            await _give_back(elector, work)
+            raise
+        await _give_back(elector, work)
+
+
+async def _give_back(elector: LeaderElector, work: asyncio.Task[None]) -> None:
+    if elector.config.release_on_cancel:
+        await asyncio.wait([work])
+        await release(elector)
 
 
 # %% book/01b_leader_election.ipynb#128b4b16
