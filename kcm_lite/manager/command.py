@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kcm_lite.api.golang import quote
+from kcm_lite.manager.checks import check_logs, feature_gates
 from kcm_lite.manager.config import CompletedConfig, complete, new_config
 from kcm_lite.manager.featuregates import TODAY as RELEASE
 from kcm_lite.manager.featuregates import FeatureGates, text_of
+from kcm_lite.manager.flags import Flag, FlagError, flags_of, help_lines, parse
 from kcm_lite.manager.groups import KubeControllerManagerOptions
-from kcm_lite.manager.options import NAME, Flag, FlagError, flags_of, help_lines, new_options, parse
+from kcm_lite.manager.options import NAME, new_options
 from kcm_lite.manager.registry import TODAY, disabled_by_default, new_controller_descriptors
-from kcm_lite.manager.validation import InvalidOptions, Problem, check_logs, feature_gates
+from kcm_lite.manager.validation import InvalidOptions, Problem
 
 
 @dataclass(frozen=True)

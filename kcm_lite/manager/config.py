@@ -1,12 +1,9 @@
 """Config: what the manager runs on, made from the options in one direction.
 
->>> options = new_options()
->>> options.secure_serving.bind_port = 0
->>> complete(new_config(options)).config.component.replica_set_controller.concurrent_rs_syncs
-5
-
 See: chapter *Options to config*; upstream ``Config``, ``ApplyTo`` and ``Complete``.
 """
+
+# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
+from kcm_lite.manager.checks import feature_gates, validate
 from kcm_lite.manager.featuregates import FeatureGates
 from kcm_lite.manager.files import (
     LeaderMigration,
@@ -37,9 +35,10 @@ from kcm_lite.manager.groups import (
 )
 from kcm_lite.manager.options import NAME
 from kcm_lite.manager.registry import TODAY
-from kcm_lite.manager.validation import Names, feature_gates, validate
+from kcm_lite.manager.validation import Names
 
 
+# %% book/02_options.ipynb#cba4893b
 @dataclass(frozen=True)
 class ClientConfig:
     """How clients talk to the API server.
@@ -48,10 +47,7 @@ class ClientConfig:
         host: The server's address; empty: the one in this process.
         qps: Requests a second; each client has a bucket of its own.
         burst: Requests at once after a quiet time.
-        content_type: Of requests.
-        accept_content_types: Of answers.
         disable_compression: Answers come as they are, which is cheaper within a data centre.
-        user_agent: Who asks.
     """
 
     host: str
@@ -60,7 +56,6 @@ class ClientConfig:
     content_type: str
     accept_content_types: str
     disable_compression: bool = True
-    user_agent: str = NAME
 
     def new_client(self, transport: Transport, clock: Clock, agent: str = NAME) -> Client:
         """Return a client of the cluster that ``transport`` leads to."""
@@ -68,9 +63,10 @@ class ClientConfig:
 
     def new_event_recorder(self, client: Client, clock: Clock) -> EventRecorder:
         """Return a recorder of the manager's own events."""
-        return EventRecorder(client, clock, self.user_agent)
+        return EventRecorder(client, clock, NAME)
 
 
+# %% book/02_options.ipynb#e29d7bba
 @dataclass(frozen=True)
 class SecureServingInfo:
     """The HTTPS server: its settings, its certificate and its key, in PEM form."""
@@ -86,11 +82,7 @@ class Config:
 
     Attributes:
         component: What the controllers read.
-        client: How their clients talk to the server.
-        feature_gates: Which behaviours are on.
-        secure_serving: The HTTPS server; None: no port.
-        authentication: Who may speak to it; None: there is no server.
-        authorization: What they may ask for; None: there is no server.
+        secure_serving: The HTTPS server; None: no port, so nobody to authenticate either.
         leader_migration: The plan, if controllers move.
         controller_shutdown_timeout: Seconds that controllers have to end.
     """
@@ -106,42 +98,7 @@ class Config:
     controller_shutdown_timeout: float = 0.0
 
 
-def new_config(
-    options: KubeControllerManagerOptions,
-    names: Names = TODAY,
-    *,
-    now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
-) -> Config:
-    """Turn options into a config: check, make what they describe, copy. Upstream's ``Config()``.
-
-    Args:
-        options: Of no use afterwards.
-        names: The controllers that there are.
-        now: From when a new certificate holds.
-
-    Raises:
-        InvalidOptions: Something is wrong; nothing has been opened or started.
-    """
-    validate(options, names)
-    pair = (
-        serving_certificate(options.secure_serving, now)
-        if options.secure_serving.bind_port
-        else None
-    )
-    connection = options.generic.client_connection
-    client = ClientConfig(
-        server_address(options.master, connection.kubeconfig),
-        connection.qps,
-        connection.burst,
-        connection.content_type,
-        connection.accept_content_types,
-    )
-    config = Config(client, feature_gates(options), KubeControllerManagerConfiguration())
-    apply_to(options, config, names, pair)
-    check_lease_durations(config.component.generic.leader_election)
-    return config
-
-
+# %% book/02_options.ipynb#da053f1b
 def apply_to(
     options: KubeControllerManagerOptions,
     config: Config,
@@ -166,6 +123,40 @@ def apply_to(
     config.controller_shutdown_timeout = options.controller_shutdown_timeout
 
 
+# %% book/02_options.ipynb#3282890d
+def new_config(
+    options: KubeControllerManagerOptions,
+    names: Names = TODAY,
+    *,
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
+) -> Config:
+    """Turn options into a config: check, make what they describe, copy. Upstream's ``Config()``.
+
+    Args:
+        options: Of no use afterwards.
+        names: The controllers that there are.
+        now: From when a new certificate holds.
+
+    Raises:
+        InvalidOptions: Something is wrong; nothing has been opened or started.
+    """
+    validate(options, names)
+    serving, connection = options.secure_serving, options.generic.client_connection
+    pair = serving_certificate(serving, now) if serving.bind_port else None
+    client = ClientConfig(
+        server_address(options.master, connection.kubeconfig),
+        connection.qps,
+        connection.burst,
+        connection.content_type,
+        connection.accept_content_types,
+    )
+    config = Config(client, feature_gates(options), KubeControllerManagerConfiguration())
+    apply_to(options, config, names, pair)
+    check_lease_durations(config.component.generic.leader_election)
+    return config
+
+
+# %% book/02_options.ipynb#77d6287a
 def check_lease_durations(election: LeaderElectionConfiguration) -> None:
     """Refuse durations with which two managers could lead at once.
 
@@ -176,17 +167,17 @@ def check_lease_durations(election: LeaderElectionConfiguration) -> None:
         return
     spans = (election.lease_duration, election.renew_deadline, election.retry_period)
     lease, renew, retry = (round(seconds * 1e9) for seconds in spans)
-    flags = [
-        f"leader-elect-{name}" for name in ("lease-duration", "renew-deadline", "retry-period")
-    ]
     if lease <= renew:
-        refuse("leaseDuration must be greater than renewDeadline", flags[0])
+        refuse("leaseDuration must be greater than renewDeadline", "leader-elect-lease-duration")
     if renew <= int(1.2 * retry):
-        refuse("renewDeadline must be greater than retryPeriod*JitterFactor", flags[1])
-    if retry < 1:
-        refuse("retryPeriod must be greater than zero", flags[2])
+        text = "renewDeadline must be greater than retryPeriod*JitterFactor"
+        refuse(text, "leader-elect-renew-deadline")
+    for name, span in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
+        if span < 1:
+            refuse(f"{name} must be greater than zero", "leader-elect-retry-period")
 
 
+# %% book/02_options.ipynb#448674d6
 @dataclass(frozen=True)
 class CompletedConfig:
     """A config that will not change any more: the only thing that a run accepts."""

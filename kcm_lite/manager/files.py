@@ -18,8 +18,9 @@ import msgspec
 
 from kcm_lite.api.golang import quote
 from kcm_lite.api.yaml import ManifestError, load_documents
+from kcm_lite.manager.checks import os_error
 from kcm_lite.manager.groups import SecureServingOptions
-from kcm_lite.manager.validation import InvalidOptions, Problem, os_error
+from kcm_lite.manager.validation import InvalidOptions, Problem
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import rsa

@@ -370,6 +370,10 @@ class KubeControllerManagerOptions(KubeControllerManagerConfiguration):
     master = string("master", "", "API server address, overrides kubeconfig", section="misc")
     controller_shutdown_timeout = duration("controller-shutdown-timeout", 10.0, "How long to wait for controllers at exit", section="generic")
 
+class InsecureServingOptions(Group, section="insecure serving"):
+    """The HTTP server without authentication: gone since 1.24, refused before."""
+    bind_port = integer("port", 0, "The port to serve on; 1.22 takes 0 only")
+
 SECTIONS = (
     "debugging", "leader-migration", "generic", "service-lb-controller", "secure serving",
     "authentication", "authorization", "persistentvolume-attach-detach-controller",

@@ -1,67 +1,59 @@
 """A setting: a field of a configuration, with its flag, its default and its type."""
 
+# Generated from the notebooks by tangle.py; edit them instead.
+
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints, overload
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from kcm_lite.manager.govalues import DURATION, Kind
 
+# %% book/02_options.ipynb#dd4873db
 T = TypeVar("T")
 G = TypeVar("G", bound="Group")
 
 
+@dataclass(eq=False)
 class Setting(Generic[T]):
     """A field of a `Group`: one row of the table of flags.
 
-    Args:
+    Attributes:
         kind: The flag's type.
         flag: Its name without dashes; empty: no flag sets this field.
-        default: The value unless somebody sets another.
-        help: What it means, in a line.
         section: The flag's section, if it is not the group's.
-        short: A one-letter name.
         hidden: Deprecated: it works, and the help does not show it.
     """
 
-    def __init__(
-        self,
-        kind: Kind[T],
-        flag: str,
-        default: T,
-        help: str = "",
-        *,
-        section: str = "",
-        short: str = "",
-        hidden: bool = False,
-    ) -> None:
-        self.kind, self.flag, self.default, self.help = kind, flag, default, help
-        self.section, self.short, self.hidden = section, short, hidden
+    kind: Kind[T]
+    flag: str
+    default: T
+    help: str = ""
+    section: str = field(default="", kw_only=True)
+    short: str = field(default="", kw_only=True)
+    hidden: bool = field(default=False, kw_only=True)
 
     def __set_name__(self, owner: type[Group], name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, group: None, owner: Any) -> Self: ...
-    @overload
-    def __get__(self, group: Group, owner: Any) -> T: ...
-    def __get__(self, group: Group | None, owner: Any) -> T | Self:
-        value: T | Self = self if group is None else group.__dict__[self.name]
-        return value
+    def __get__(self, group: Group | None, owner: Any) -> T:
+        return self if group is None else group.__dict__[self.name]  # type: ignore[return-value]
 
     def __set__(self, group: Group, value: T) -> None:
         group.__dict__[self.name] = value
 
 
+# %% book/02_options.ipynb#c4f1eabf
 class Group:
     """Settings that belong together, and groups inside of it.
 
-    >>> class ReplicaSet(Group, section="replicaset-controller"):
-    ...     concurrent_rs_syncs = Setting(INT32, "concurrent-replicaset-syncs", 5)
-    >>> ReplicaSet().concurrent_rs_syncs
-    5
+    >>> class Web(Group, section="web"):
+    ...     replicas = Setting(INT32, "replicas", 2, "How many")
+    >>> Web().replicas
+    2
     """
 
     section: ClassVar[str] = ""
@@ -96,15 +88,19 @@ class Group:
             yield from getattr(self, name).walk()
 
 
-# ---- versioned and internal
-
+# %% book/02_options.ipynb#9cacded3
 ACRONYMS = "API CA CIDR CIDRs CPU CSR GC HPA IPAM IPv4 IPv6 NFS PV QPS RC RS SA TTL"
 SPELLED = {word.lower(): word for word in ACRONYMS.split()}
 
 
 def go_name(name: str) -> str:
-    """Return a field's name as Go spells it: ``ConcurrentRSSyncs``."""
+    """Return a field's name as Go spells it: ``concurrent_rs_syncs`` is ``ConcurrentRSSyncs``."""
     return "".join(SPELLED.get(word, word.capitalize()) for word in name.split("_"))
+
+
+def to_wire(setting: Setting[Any], value: Any) -> Any:
+    """Return a value as the versioned form has it: durations are texts."""
+    return setting.kind.format(value) if setting.kind is DURATION else copy.copy(value)
 
 
 def set_defaults(kind: type[Group], versioned: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,14 +113,14 @@ def set_defaults(kind: type[Group], versioned: Mapping[str, Any]) -> dict[str, A
     return out
 
 
+# %% book/02_options.ipynb#15e45843
 def to_internal(kind: type[G], versioned: Mapping[str, Any]) -> G:
     """Return the internal form of a versioned configuration that is complete."""
     group = kind()
     for setting in kind.settings():
         value = versioned[go_name(setting.name)]
-        group.__dict__[setting.name] = (
-            setting.kind.parse(value) if setting.kind is DURATION else value
-        )
+        value = setting.kind.parse(value) if setting.kind is DURATION else value
+        group.__dict__[setting.name] = value
     for name, part in kind.parts().items():
         group.__dict__[name] = to_internal(part, versioned[go_name(name)])
     return group
@@ -134,8 +130,3 @@ def to_versioned(group: Group) -> dict[str, Any]:
     """Return the versioned form, which ``/configz`` serves."""
     out = {go_name(s.name): to_wire(s, getattr(group, s.name)) for s in group.settings()}
     return out | {go_name(name): to_versioned(getattr(group, name)) for name in group.parts()}
-
-
-def to_wire(setting: Setting[Any], value: Any) -> Any:
-    """Return a value as the versioned form has it: durations are texts."""
-    return setting.kind.format(value) if setting.kind is DURATION else copy.copy(value)

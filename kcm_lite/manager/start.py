@@ -19,7 +19,8 @@ from kcm_lite.controllers.context import RELEASE_1_22, TODAY, ControllerContext,
 from kcm_lite.manager.config import CompletedConfig, Config
 from kcm_lite.manager.featuregates import FeatureGates
 from kcm_lite.manager.files import read
-from kcm_lite.manager.options import NAME, flags_of
+from kcm_lite.manager.flags import flags_of
+from kcm_lite.manager.options import NAME
 from kcm_lite.manager.registry import (
     ControllerDescriptor,
     disabled_by_default,
@@ -165,7 +166,8 @@ def build_controllers(
     Raises:
         InvalidOptions: One of them cannot be built, so none is started.
     """
-    descriptors = descriptors or new_controller_descriptors()
+    if descriptors is None:
+        descriptors = new_controller_descriptors()
     off, wanted = disabled_by_default(descriptors), context.config.component.generic.controllers
     built: dict[str, Run] = {}
     for name, descriptor in sorted(descriptors.items(), key=lambda d: not d[1].special_handling):
@@ -178,10 +180,12 @@ def build_controllers(
     return built
 
 
-async def run(context: ManagerContext) -> None:
+async def run(
+    context: ManagerContext, descriptors: Mapping[str, ControllerDescriptor] | None = None
+) -> None:
     """Build the controllers, start the informers, then every controller after its own jitter."""
     controllers = context.controllers
-    built = build_controllers(context)
+    built = build_controllers(context, descriptors)
     if controllers.trace is not None:
         text = f"{len(built)} controllers built, {len(context.skipped)} skipped"
         note = Note(controllers.clock.time(), NAME, text, {**context.skipped})

@@ -14,8 +14,8 @@ from kcm_lite.api.errors import StatusError
 from kcm_lite.api.yaml import ManifestError
 from kcm_lite.manager.command import answer
 from kcm_lite.manager.config import CompletedConfig
+from kcm_lite.manager.flags import FlagError, flags_of
 from kcm_lite.manager.govalues import BOOL, STRING
-from kcm_lite.manager.options import FlagError, flags_of
 from kcm_lite.manager.settings import Group, Setting
 from kcm_lite.manager.start import ManagerContext, new_context, run
 from kcm_lite.manager.validation import InvalidOptions

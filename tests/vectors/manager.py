@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from kcm_lite.manager.checks import validate
 from kcm_lite.manager.command import answer
 from kcm_lite.manager.featuregates import FeatureGates, known_gates, text_of
+from kcm_lite.manager.flags import FlagError, flags_of, parse
 from kcm_lite.manager.groups import SECTIONS
-from kcm_lite.manager.options import FlagError, flags_of, new_options, parse
+from kcm_lite.manager.options import new_options
 from kcm_lite.manager.registry import TODAY, disabled_by_default, new_controller_descriptors
-from kcm_lite.manager.validation import InvalidOptions, validate
+from kcm_lite.manager.validation import InvalidOptions
 from tests.vectors import Part, Skip
 
 NOT_UPSTREAM = "OpenShift only"
