@@ -12,14 +12,20 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from kcm_lite import __version__
+
+T = TypeVar("T")
 
 EPILOG = """\
 examples:
   kcm-lite simulate web.yaml                     a manifest: what becomes of it in a minute
   kcm-lite simulate k8s/ --until 5m --nodes 10   all manifests of a directory
   helm template . | kcm-lite simulate -          from standard input
+  kcm-lite simulate web.yaml --set-image app:2 --fail-ready 20%
+                                                 a new image, and every fifth pod never gets ready
+  kcm-lite simulate job.yaml --fail 30% --duration 20s..40s
   kcm-lite simulate scenario.yaml --html run.html
                                                  a scenario with timed actions and expectations
 
@@ -77,7 +83,8 @@ def parser() -> argparse.ArgumentParser:
         "--until",
         type=_checked(_duration),
         metavar="TIME",
-        help="how long to simulate: 90, 90s, 5m, 1h30m (default: as the scenario says, or 60s)",
+        help="how long to simulate: 90, 90s, 5m, 1h30m (default: as the scenario says; 60s; with "
+        "a question or a Job until nothing is left to happen, an hour at most)",
     )
     sim.add_argument(
         "--seed", type=_checked(_count), metavar="N", help="of the random numbers (default 0)"
@@ -99,13 +106,77 @@ def parser() -> argparse.ArgumentParser:
         "--json", metavar="FILE", help="also write timeline, objects, outcomes as JSON"
     )
     sim.add_argument("--html", metavar="FILE", help="also write one page with plots")
+    _add_questions(sim)
     return top
 
 
-def _checked(convert: Callable[[str], float]) -> Callable[[str], float]:
+def _add_questions(sim: argparse.ArgumentParser) -> None:
+    """Add the options that ask something about plain manifests."""
+    group = sim.add_argument_group("questions about one workload of plain manifests")
+    group.add_argument(
+        "--target", metavar="KIND/NAME", help="which one, if there are several: deployment/web"
+    )
+    group.add_argument(
+        "--set-image",
+        action="append",
+        default=[],
+        metavar="[NAME=]IMAGE",
+        help="Deployment: give a container another image; again for another container",
+    )
+    group.add_argument(
+        "--scale",
+        type=_checked(_count),
+        metavar="N",
+        help="Deployment, ReplicaSet: ask for so many pods",
+    )
+    group.add_argument(
+        "--at",
+        type=_checked(_duration),
+        metavar="TIME",
+        help="when --set-image and --scale happen (default 30s)",
+    )
+    group.add_argument(
+        "--fail-ready",
+        type=_checked(_share),
+        metavar="SHARE",
+        help="such a part of the pods, of the new template if there is one, never gets ready: 20%%",
+    )
+    group.add_argument(
+        "--start",
+        type=_checked(_span),
+        metavar="TIME|RANGE",
+        help="from having a node to running: 5s, or drawn for each pod: 5s..20s (default 1s)",
+    )
+    group.add_argument(
+        "--ready",
+        type=_checked(_span),
+        metavar="TIME|RANGE",
+        help="from running to ready (default 1s)",
+    )
+    group.add_argument(
+        "--duration",
+        type=_checked(_span),
+        metavar="TIME|RANGE",
+        help="Job: from running to the end (default 10s)",
+    )
+    group.add_argument(
+        "--exit-code",
+        type=_checked(_exit_code),
+        metavar="N",
+        help="Job: of all pods, or of those that --fail (default 0, or 1 of those that fail)",
+    )
+    group.add_argument(
+        "--fail",
+        type=_checked(_share),
+        metavar="SHARE",
+        help="Job: such a part of the pods exits with this code: 30%%",
+    )
+
+
+def _checked(convert: Callable[[str], T]) -> Callable[[str], T]:
     """Have argparse print what a converter has to say about a bad value."""
 
-    def check(text: str) -> float:
+    def check(text: str) -> T:
         try:
             return convert(text)
         except ValueError as error:
@@ -118,6 +189,24 @@ def _duration(text: str) -> float:
     from kcm_lite.sim.durations import parse_duration
 
     return parse_duration(text)
+
+
+def _span(text: str) -> Any:
+    from kcm_lite.sim.chance import parse_span
+
+    return parse_span(text)
+
+
+def _share(text: str) -> Any:
+    from kcm_lite.sim.chance import parse_share
+
+    return parse_share(text)
+
+
+def _exit_code(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 255:
+        raise ValueError(f'got "{text}", want a whole number from 0 to 255')
+    return int(text)
 
 
 def _count(text: str) -> int:
@@ -139,6 +228,7 @@ def _rate(text: str) -> float:
 def _simulate(args: argparse.Namespace) -> int:
     from kcm_lite.api.yaml import ManifestError
     from kcm_lite.sim.check import BadInput
+    from kcm_lite.sim.questions import Questions
     from kcm_lite.sim.simulate import Options, as_json, read_input, report, simulate, write_file
 
     options = Options(
@@ -149,6 +239,18 @@ def _simulate(args: argparse.Namespace) -> int:
         nodes=args.nodes,
         qps=args.qps,
         burst=args.burst,
+        questions=Questions(
+            target=args.target,
+            set_image=tuple(args.set_image),
+            scale=args.scale,
+            at=args.at,
+            fail_ready=args.fail_ready,
+            start=args.start,
+            ready=args.ready,
+            exit_code=args.exit_code,
+            fail=args.fail,
+            duration=args.duration,
+        ),
     )
     try:
         html = _page_writer() if args.html else None

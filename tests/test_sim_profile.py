@@ -191,12 +191,20 @@ def test_a_range_in_an_override_is_drawn_for_the_pods_that_match() -> None:
     assert 50 <= behaviour_of(profile, pod(image="slow:1"), 2, LOTS).start_after <= 60
 
 
-def test_an_image_may_be_that_of_any_container() -> None:
-    spec = PodSpec(containers=(Container(name="a", image="a:1"), Container(name="b", image="b:2")))
-    two = Pod(metadata=ObjectMeta(name="two"), spec=spec)
-    profile = parse_profile({"overrides": [{"match": {"image": "b:2"}, "neverReady": True}]})
-    assert behaviour_of(profile, two, 1, LOTS).never_ready
-    assert not behaviour_of(profile, pod(image="b:1"), 1, LOTS).never_ready
+def test_images_are_those_of_the_containers_named() -> None:
+    spec = PodSpec(
+        init_containers=(Container(name="i", image="i:1"),),
+        containers=(Container(name="a", image="a:1"), Container(name="b", image="b:2")),
+    )
+    many = Pod(metadata=ObjectMeta(name="many"), spec=spec)
+    for images, holds in (
+        ({"b": "b:2"}, True),
+        ({"i": "i:1", "a": "a:1"}, True),
+        ({"a": "b:2"}, False),
+        ({"x": "b:2"}, False),
+    ):
+        raw = {"overrides": [{"match": {"images": images}, "neverReady": True}]}
+        assert behaviour_of(parse_profile(raw), many, 1, LOTS).never_ready == holds
 
 
 def test_an_owner_is_a_kind_or_one_of_its_name() -> None:

@@ -26,9 +26,9 @@ overrides             -        a list of {match: {...}, other keys}
 ===================== ======== ==============================================================
 
 A ``match`` holds when all that it names does: ``index`` (the n-th pod in creation order, or a
-list), ``indexFrom``, ``labels``, ``name``, ``image`` (of any container), ``jobIndex``, ``owner``
-(``Kind`` or ``Kind/name`` of the controller), and ``share``: of all pods for which the rest holds
-such a part, ``20%``, by lot.
+list), ``indexFrom``, ``labels``, ``name``, ``image`` (of the first container), ``images`` (by name
+of container), ``jobIndex``, ``owner`` (``Kind`` or ``Kind/name`` of the controller), and ``share``:
+of all pods for which the rest holds such a part, ``20%``, by lot.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class Match(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] | None = None
     name: str | None = None
     image: str | None = None
+    images: Mapping[str, str] | None = None
     job_index: tuple[int, ...] | None = None
     owner: str | None = None
     share: Fraction | None = None
@@ -150,13 +151,18 @@ def matches(match: Match, pod: Pod, index: int) -> bool:
         and (match.index_from is None or index >= match.index_from)
         and (match.labels is None or match.labels.items() <= meta.labels.items())
         and (match.name is None or meta.name == match.name)
-        and (match.image is None or any(c.image == match.image for c in pod.spec.containers))
+        and (match.image is None or pod.spec.containers[0].image == match.image)
+        and (match.images is None or match.images.items() <= _images(pod).items())
         and (match.owner is None or _owned_by(pod, match.owner))
         and (
             match.job_index is None
             or meta.annotations.get(COMPLETION_INDEX) in [str(i) for i in match.job_index]
         )
     )
+
+
+def _images(pod: Pod) -> dict[str, str]:
+    return {c.name: c.image for c in (*pod.spec.init_containers, *pod.spec.containers)}
 
 
 def _owned_by(pod: Pod, owner: str) -> bool:
@@ -205,6 +211,7 @@ MATCH = record(
         "labels": strings,
         "name": string,
         "image": string,
+        "images": strings,
         "jobIndex": one_or_list(integer(0)),
         "owner": string,
         "share": share,

@@ -23,11 +23,15 @@ simulated). In manifests ``$NS`` is the scenario's namespace, ``$NODE1`` the nam
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kcm_lite.api.apps import Deployment, ReplicaSet
+from kcm_lite.api.batch import Job, is_job_finished
+from kcm_lite.api.core import ReplicationController
 from kcm_lite.api.meta import Object
 from kcm_lite.api.yaml import Document
 from kcm_lite.sim.check import (
@@ -51,6 +55,7 @@ from kcm_lite.sim.manifests import Inert, live_owners, read_manifest
 from kcm_lite.sim.nodes import node_name
 from kcm_lite.sim.profile import Profile, check_profile
 from kcm_lite.sim.steps import Step, check_action, perform
+from kcm_lite.sim.verdicts import verdict_of
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 FAST, DEFAULT = (1000.0, 1000), (20.0, 30)  # client limits: those of most recordings, of upstream
@@ -70,6 +75,7 @@ class Scenario:
         burst: How many of them at once.
         source: Where it was read from.
         notes: What had to be changed in the input, for the report.
+        settle: End when all workloads are at rest, at ``until`` at the latest.
     """
 
     id: str
@@ -87,6 +93,7 @@ class Scenario:
     until: float = 60.0
     source: str = ""
     notes: tuple[str, ...] = ()
+    settle: bool = False
 
     @property
     def namespace(self) -> str:
@@ -208,13 +215,16 @@ class Run:
     """A scenario that has ended.
 
     Attributes:
+        scenario: What was run; ``until`` is when it ended.
         cluster: As it is at the end; its trace has everything.
         outcomes: How each expectation came out.
+        settled: Whether all was at rest or nothing was left to happen.
     """
 
     scenario: Scenario
     cluster: Cluster
     outcomes: tuple[Outcome, ...]
+    settled: bool = False
 
     @property
     def ok(self) -> bool:
@@ -247,8 +257,10 @@ def run_scenario(
         namespace=scenario.namespace,
     )
     play(cluster, scenario, progress=progress)
-    outcomes = tuple(evaluate(scenario.expect, cluster.trace, scenario.until))
-    return Run(scenario, cluster, outcomes)
+    settled = scenario.settle and cluster.now < scenario.until
+    end = replace(scenario, until=cluster.now)
+    outcomes = tuple(evaluate(scenario.expect, cluster.trace, end.until))
+    return Run(end, cluster, outcomes, settled)
 
 
 def play(cluster: Cluster, scenario: Scenario, *, progress: Progress | None = None) -> None:
@@ -268,7 +280,35 @@ def play(cluster: Cluster, scenario: Scenario, *, progress: Progress | None = No
             break
         advance(cluster, step.at, progress)
         perform(cluster, step)
-    advance(cluster, scenario.until, progress)
+    if scenario.settle:
+        settle(cluster, scenario.until, progress)
+    else:
+        advance(cluster, scenario.until, progress)
+
+
+def settle(cluster: Cluster, until: float, progress: Progress | None) -> None:
+    """Let time pass until all workloads are at rest, or nothing is left to happen."""
+    while cluster.now < until:
+        target = min(cluster.now + 4 * STRIDE, until)
+        if cluster.settle(until=target) < target or at_rest(cluster):
+            cluster.run_until(min(float(math.ceil(cluster.now)), until))
+            return
+        if progress is not None:
+            progress(cluster.now)
+
+
+def at_rest(cluster: Cluster) -> bool:
+    """Whether every workload is where its spec wants it and no pod is on its way out.
+
+    A Job that will be deleted some time after its end is not at rest.
+    """
+    if any(seen.deleting for seen in cluster.kubelets.pods.values()):
+        return False
+    for kind in (Deployment, ReplicaSet, ReplicationController):
+        if any(verdict_of(obj) != "complete" for obj in cluster.objects(kind, namespace="")):
+            return False
+    jobs = cluster.objects(Job, namespace="")
+    return all(is_job_finished(j) and j.spec.ttl_seconds_after_finished is None for j in jobs)
 
 
 def advance(cluster: Cluster, when: float, progress: Progress | None) -> None:

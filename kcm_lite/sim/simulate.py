@@ -14,6 +14,7 @@ from kcm_lite.api.scheme import RESOURCES
 from kcm_lite.api.serial import encode
 from kcm_lite.api.yaml import read_path
 from kcm_lite.sim.adapt import adapted
+from kcm_lite.sim.answers import Answer, answers
 from kcm_lite.sim.check import BadInput, Problem
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.durations import stamp
@@ -21,11 +22,11 @@ from kcm_lite.sim.expect import Outcome
 from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import read_documents
 from kcm_lite.sim.nodes import Machine, node_name
+from kcm_lite.sim.questions import NO_QUESTIONS, Questions, ask, check_use
 from kcm_lite.sim.scenario import DEFAULT, Run, Scenario, is_scenario, parse_scenario, run_scenario
 from kcm_lite.sim.steps import ActionFailed
 from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import Line, around, timeline
-from kcm_lite.sim.verdicts import verdict_of
 
 FINAL = ("Job", "ReplicaSet", "ReplicationController", "Pod", "ResourceQuota", "ConfigMap", "Node")
 """The kinds whose tables end a report, if there are any; nodes only if one takes no pods."""
@@ -43,6 +44,7 @@ class Options:
         scenario: A scenario file that goes with plain manifests.
         until: Seconds to simulate; None: what the scenario says, or 60.
         every_line: Print the whole timeline and all rows.
+        questions: What is asked about plain manifests.
     """
 
     paths: tuple[str, ...]
@@ -53,6 +55,7 @@ class Options:
     qps: float | None = None
     burst: int | None = None
     every_line: bool = False
+    questions: Questions = NO_QUESTIONS
 
 
 def read_input(options: Options) -> Scenario:
@@ -71,6 +74,7 @@ def read_input(options: Options) -> Scenario:
                     [Problem("kind", "a scenario has none: this is a manifest")], document
                 )
             scenarios.append(document)
+    check_use(options.questions, scenario=bool(scenarios))
     if len(scenarios) > 1:
         names = ", ".join(d.where for d in scenarios)
         raise BadInput([Problem("", f"only one scenario can be run at a time, found {names}")])
@@ -89,6 +93,9 @@ def read_input(options: Options) -> Scenario:
     scenario = replace(scenario, **chosen)
     nodes = {node_name(n) for n in range(1, scenario.nodes + 1)}
     objects, lines = adapted(read_documents(plain, scenario.namespace), nodes)
+    if not scenarios:
+        ends = options.until is not None
+        scenario = ask(scenario, objects, options.questions, ends=ends)
     return replace(scenario, objects=(*objects, *scenario.objects), notes=tuple(lines))
 
 
@@ -148,7 +155,7 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
     out += ["", f"after {stamp(scenario.until)}"]
     for name, table in final_state(cluster):
         out += ["", name, *shortened(str(table).splitlines(), every_line)]
-    out += ["", *verdicts(cluster)]
+    out += ["", *(line for answer in verdicts(run) for line in answer.lines())]
     if run.outcomes:
         out += ["", *expectations(run.outcomes, lines)]
     return out
@@ -195,15 +202,9 @@ def _namespaces(cluster: Cluster) -> list[str]:
     return [cluster.namespace, *(n for n in every if n != cluster.namespace)]
 
 
-def verdicts(cluster: Cluster) -> list[str]:
-    """Return a line for each workload: whether it got where its spec wants it."""
-    out = []
-    for resource in RESOURCES:
-        for obj in cluster.objects(resource.type, namespace=""):
-            verdict = verdict_of(obj)
-            if verdict and resource.kind != "Pod":
-                out.append(f"{resource.kind}/{obj.metadata.name} is {verdict}")
-    return out
+def verdicts(run: Run) -> list[Answer]:
+    """Return what became of each workload: whether it got where its spec wants it."""
+    return answers(run.cluster, run.scenario.until, settled=run.settled)
 
 
 def expectations(outcomes: Iterable[Outcome], lines: Iterable[Line]) -> list[str]:
@@ -243,6 +244,10 @@ def as_json(run: Run) -> dict[str, Any]:
         "seed": run.scenario.seed,
         "nodes": run.scenario.nodes,
         "ok": run.ok,
+        "verdicts": [
+            {"subject": a.subject, "state": a.state, "text": a.lines(), **a.data}
+            for a in verdicts(run)
+        ],
         "timeline": [
             {"t": line.t, "end": line.end, "subject": line.subject, "text": line.text}
             for line in timeline(cluster.trace)

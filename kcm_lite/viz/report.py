@@ -290,7 +290,9 @@ def _expectations(run: Run) -> list[str]:
 
 def _final(run: Run) -> list[str]:
     out = [f"<h2>After {stamp(run.scenario.until)}</h2>"]
-    out += [f"<p>{escape(line)}</p>" for line in verdicts(run.cluster)]
+    for answer in verdicts(run):
+        text = "<br>".join(map(escape, answer.lines()))
+        out.append(f'<p class="verdict">{text}</p>')
     for name, table in final_state(run.cluster):
         out += [f"<details open><summary>{escape(name)}</summary>", _table(table), "</details>"]
     return out

@@ -1,0 +1,215 @@
+"""The course of a Deployment, read from the trace: its pods over time, against what it promised.
+
+A pod is available when it has been ready for ``minReadySeconds`` and is not on its way out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from kcm_lite.api.apps import Deployment, ReplicaSet
+from kcm_lite.api.core import Pod
+from kcm_lite.api.meta import Object, controller_of
+from kcm_lite.controllers.rollout import deployment_complete, max_surge, min_available, wanted
+from kcm_lite.sim.verdicts import is_ready
+from kcm_lite.trace import ApiWrite, Trace
+
+FINAL = ("Succeeded", "Failed")
+
+
+class Point(NamedTuple):
+    """How things stand from ``t`` on.
+
+    Attributes:
+        wanted: ``spec.replicas``.
+        floor: How many pods a rolling update promises to keep available; 0 for Recreate.
+        ceiling: How many pods it may have: wanted and the surge.
+        pods: How many there are, those on their way out aside.
+        terminating: How many are on their way out, or have ended.
+        available: How many are available.
+    """
+
+    t: float
+    wanted: int
+    floor: int
+    ceiling: int
+    pods: int
+    terminating: int
+    available: int
+
+
+class Course(msgspec.Struct):
+    """What became of a Deployment.
+
+    Attributes:
+        last: Its last version.
+        created: When it was created.
+        changed: When its spec last changed.
+        finished: When its status first said, after that, that it is complete; None: it did not.
+        gone: When and by whom it was deleted, None if it is still there.
+        points: Its pods over time.
+        sizes: (second, name of the replica set, ``spec.replicas``), each time that one changes.
+    """
+
+    last: Deployment
+    created: float
+    changed: float
+    finished: float | None = None
+    gone: tuple[float, str] | None = None
+    points: list[Point] = []
+    sizes: list[tuple[float, str, int]] = []
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the spec never changed: this is the first rollout."""
+        return self.changed == self.created
+
+    def window(self, end: float) -> list[Point]:
+        """Return the points that held from the last change on until it was done, or ``end``."""
+        stop = end if self.finished is None else self.finished
+        before = [p for p in self.points if p.t <= self.changed]
+        return [*before[-1:], *(p for p in self.points if self.changed < p.t <= stop)]
+
+
+class _Life(msgspec.Struct):
+    """A pod while the trace is read."""
+
+    owner: str  # uid of the Deployment
+    terminating: bool = False
+    ready_since: float | None = None
+
+
+class _Reader(msgspec.Struct):
+    """What is known while the trace is read."""
+
+    end: float
+    courses: dict[str, Course] = {}  # by uid of the Deployment
+    owners: dict[str, str] = {}  # uid of a replica set -> of its Deployment
+    lives: dict[str, _Life] = {}
+    sizes: dict[str, int] = {}
+    changes: dict[str, list[tuple[float, int, int, int]]] = {}  # t, pods, terminating, available
+    limits: dict[str, list[tuple[float, int, int, int]]] = {}  # t, wanted, floor, ceiling
+
+
+def courses(trace: Trace, end: float) -> list[Course]:
+    """Return the course of every Deployment that there was, up to a second of the run."""
+    reader = _Reader(end)
+    for w in trace.of(ApiWrite):
+        obj = w.new if w.new is not None else w.old
+        if w.code >= 300 or obj is None:
+            continue
+        if isinstance(obj, Deployment):
+            _deployment(reader, w, obj)
+        elif isinstance(obj, ReplicaSet):
+            _set(reader, w, obj)
+        elif isinstance(obj, Pod):
+            _pod(reader, w, obj)
+    for life in reader.lives.values():
+        _unready(reader, life, end, at_end=True)
+    for uid, course in reader.courses.items():
+        course.points = _points(reader.limits[uid], reader.changes.get(uid, []))
+    return list(reader.courses.values())
+
+
+def _deployment(reader: _Reader, w: ApiWrite, d: Deployment) -> None:
+    uid = d.metadata.uid
+    course = reader.courses.get(uid)
+    if course is None:
+        course = reader.courses[uid] = Course(d, w.t, w.t)
+    elif d.spec is not course.last.spec and d.spec != course.last.spec:
+        course.changed, course.finished = w.t, None
+    course.last = d
+    if w.new is None:
+        course.gone = (w.t, w.agent)
+    if course.finished is None and deployment_complete(d, d.status):
+        course.finished = w.t
+    limits = (wanted(d), min_available(d), wanted(d) + max_surge(d))
+    steps = reader.limits.setdefault(uid, [])
+    if not steps or steps[-1][1:] != limits:
+        steps.append((w.t, *limits))
+
+
+def _set(reader: _Reader, w: ApiWrite, rs: ReplicaSet) -> None:
+    uid = _owner(rs)
+    if uid not in reader.courses:
+        return
+    reader.owners[rs.metadata.uid] = uid
+    size = 0 if w.new is None else wanted(rs)
+    if reader.sizes.get(rs.metadata.uid) != size:
+        reader.sizes[rs.metadata.uid] = size
+        reader.courses[uid].sizes.append((w.t, rs.metadata.name, size))
+
+
+def _pod(reader: _Reader, w: ApiWrite, pod: Pod) -> None:
+    uid = pod.metadata.uid
+    life = reader.lives.get(uid)
+    if life is None:
+        owner = reader.owners.get(_owner(pod))
+        if owner is None or w.new is None:
+            return
+        life = reader.lives[uid] = _Life(owner)
+        _count(reader, life, w.t, pods=1)
+    if w.new is None:
+        _unready(reader, life, w.t)
+        left = {"terminating": -1} if life.terminating else {"pods": -1}
+        _count(reader, life, w.t, **left)
+        del reader.lives[uid]
+        return
+    ends = pod.metadata.deletion_timestamp is not None or pod.status.phase in FINAL
+    if ends and not life.terminating:
+        life.terminating = True
+        _count(reader, life, w.t, pods=-1, terminating=1)
+    if ends or not is_ready(pod):
+        _unready(reader, life, w.t)
+    elif life.ready_since is None:
+        life.ready_since = w.t
+
+
+def _unready(reader: _Reader, life: _Life, t: float, *, at_end: bool = False) -> None:
+    """Count the time that a pod was available, now that it is over, or at the end of the run."""
+    if life.ready_since is None:
+        return
+    since = life.ready_since + reader.courses[life.owner].last.spec.min_ready_seconds
+    life.ready_since = None
+    if since <= t:
+        _count(reader, life, since, available=1)
+        if not at_end:
+            _count(reader, life, t, available=-1)
+
+
+def _count(
+    reader: _Reader,
+    life: _Life,
+    t: float,
+    *,
+    pods: int = 0,
+    terminating: int = 0,
+    available: int = 0,
+) -> None:
+    reader.changes.setdefault(life.owner, []).append((t, pods, terminating, available))
+
+
+def _owner(obj: Object) -> str:
+    ref = controller_of(obj)
+    return ref.uid if ref else ""
+
+
+def _points(
+    limits: list[tuple[float, int, int, int]], changes: list[tuple[float, int, int, int]]
+) -> list[Point]:
+    """Return what holds from each moment on at which a limit or a count changes."""
+    moments = sorted({t for t, *_ in limits} | {t for t, *_ in changes})
+    steps, left = iter(sorted(changes)), limits[:]
+    step = next(steps, None)
+    now, counts = left[0], [0, 0, 0]
+    out: list[Point] = []
+    for t in moments:
+        while left and left[0][0] <= t:
+            now = left.pop(0)
+        while step is not None and step[0] <= t:
+            counts = [a + b for a, b in zip(counts, step[1:], strict=True)]
+            step = next(steps, None)
+        out.append(Point(t, *now[1:], *counts))
+    return out
