@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 
 from kcm_lite.api.apps import ReplicaSet
+from kcm_lite.api.batch import Job
 from kcm_lite.api.core import Pod, ReplicationController
 from kcm_lite.api.meta import controller_of
+from kcm_lite.sim.course import Point, courses
 from kcm_lite.trace import ApiWrite, Decision, Delivery, QueueOp, SyncEnd, SyncStart, Trace
 
 STATES = ("unscheduled", "pending", "running", "ready", "terminating", "succeeded", "failed")
@@ -75,6 +77,50 @@ def replicas(trace: Trace) -> pd.DataFrame:
             wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
             counts: list[Any]
             counts = [wanted, status.replicas, status.ready_replicas, status.available_replicas]
+            if w.new is None:
+                counts = [None] * 4
+            if last.get(name) != counts:
+                last[name] = counts
+                rows.append([w.t, name, *counts])
+    return pd.DataFrame(rows, columns=columns)
+
+
+def rollouts(trace: Trace, *, end: float) -> pd.DataFrame:
+    """Return the pods of every Deployment over time, against what it promised.
+
+    The columns are those of `kcm_lite.sim.course.Point`, and ``workload``.
+    """
+    columns = ["workload", *Point._fields]
+    rows = [
+        [f"Deployment/{course.last.metadata.name}", *point]
+        for course in courses(trace, end)
+        for point in course.points
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def set_sizes(trace: Trace, *, end: float) -> pd.DataFrame:
+    """Return how many pods each replica set of a Deployment should have, each time it changes."""
+    columns = ["workload", "t", "set", "size"]
+    rows = [
+        [f"Deployment/{course.last.metadata.name}", *size]
+        for course in courses(trace, end)
+        for size in course.sizes
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def jobs(trace: Trace) -> pd.DataFrame:
+    """Return the counts of every Job each time that one changes; none when it is gone."""
+    columns = ["t", "workload", "completions", "active", "succeeded", "failed"]
+    rows: list[list[Any]] = []
+    last: dict[str, list[Any]] = {}
+    for w in trace.of(ApiWrite, resource="jobs"):
+        job = w.new if w.new is not None else w.old
+        if w.code < 300 and isinstance(job, Job):
+            name, status = f"Job/{job.metadata.name}", job.status
+            counts: list[Any]
+            counts = [job.spec.completions, status.active, status.succeeded, status.failed]
             if w.new is None:
                 counts = [None] * 4
             if last.get(name) != counts:

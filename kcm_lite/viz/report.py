@@ -1,4 +1,4 @@
-"""One page about a run: plots, final state, timeline, decisions. It needs no other file.
+"""One page about a run: verdict, plots, final state, timeline, decisions. It needs no other file.
 
 The script that draws is inside the page, so it opens anywhere, without a network.
 """
@@ -11,10 +11,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
-from plotly.subplots import make_subplots
 
 from kcm_lite import __version__
 from kcm_lite.sim.durations import stamp
@@ -23,28 +21,9 @@ from kcm_lite.sim.simulate import conditions, final_state, verdicts
 from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import timeline
 from kcm_lite.trace import Decision
-from kcm_lite.viz import frames
+from kcm_lite.viz import frames, plots
 
-COLOURS = {
-    "unscheduled": "#8d99a8",
-    "pending": "#d9a441",
-    "running": "#6aa5e3",
-    "ready": "#2f9e62",
-    "terminating": "#9b6bd1",
-    "succeeded": "#2a9d9d",
-    "failed": "#d1495b",
-}
-LINES = {
-    "replicas": ("#6aa5e3", 5),
-    "ready": ("#2f9e62", 3.5),
-    "available": ("#b58be6", 2),
-    "wanted": ("#8d99a8", 2),
-}
-"""Colour and width of each count: wide lines first, so that equal ones show all."""
-AGENTS = ("#2a78b5", "#d9822b", "#2f9e62", "#9b6bd1", "#d1495b", "#8d99a8", "#2a9d9d", "#b08d57")
 QUIET = ("cluster", "kube-apiserver")  # agents whose writes are not part of the story
-MOST_PODS = 120  # rows of the plot of pods' lives
-MOST_WORKLOADS = 6
 MOST_ROWS = 2000  # rows of a table of the page
 
 
@@ -63,6 +42,7 @@ def page(run: Run) -> str:
             f"<title>{escape(title)}</title>",
             f"<style>{_asset('report.css')}</style></head><body><main>",
             *_head(run, title),
+            *_verdicts(run),
             *_expectations(run),
             *plots,
             *_final(run),
@@ -92,152 +72,40 @@ def _script_json(data: Any) -> str:
 
 def _figures(run: Run) -> Iterable[tuple[str, go.Figure, str]]:
     trace, end = run.cluster.trace, run.scenario.until
+    course = frames.rollouts(trace, end=end)
+    sizes = frames.set_sizes(trace, end=end)
+    if len(course):
+        caption = "Available pods against the promised floor, and all pods against the limit."
+        yield "availability", plots.availability(course, end), caption
+    if len(sizes):
+        caption = "How many pods each replica set should have, the newest set on top."
+        yield "sizes", plots.set_sizes(sizes, end), caption
+    jobs = frames.jobs(trace)
+    if len(jobs):
+        yield "jobs", plots.jobs(jobs, end), "Pods of each Job, as its status counts them."
     spans = frames.pod_states(trace, end=end)
     if len(spans):
-        yield "pods", _lives(spans, end), _lives_caption(spans)
+        yield "pods", plots.lives(spans, end), plots.lives_caption(spans)
     counts = frames.replicas(trace)
+    counts = counts[~counts["workload"].isin("ReplicaSet/" + sizes["set"])]
     if len(counts):
         caption = "Wanted and actual replicas of each workload, as its status tells."
-        yield "replicas", _replicas(counts, end), caption
+        yield "replicas", plots.replicas(counts, end), caption
     writes = frames.writes(trace)
     writes = writes[~writes["agent"].isin(QUIET)]
     if len(writes):
         caption = f"{len(writes):,} write requests to the API server, by who sent them."
-        yield "writes", _writes(writes, end), caption
+        yield "writes", plots.writes(writes, end), caption
     steps = frames.queues(trace)
     if len(steps):
-        yield "queues", _queues(steps, end), "Keys that wait in each work queue."
-
-
-def _layout(figure: go.Figure, end: float, *, height: int, narrow: int, title: str) -> go.Figure:
-    figure.update_layout(
-        height=height,
-        margin={"l": narrow + 30, "r": 16, "t": 8, "b": 44},
-        meta={"narrow": narrow},
-        font={"size": 13},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        hovermode="closest",
-        template="none",
-    )
-    figure.update_xaxes(range=[0, end], showgrid=True)
-    figure.update_yaxes(title_text=title, showgrid=True, rangemode="tozero")
-    return figure
-
-
-def _lives(spans: pd.DataFrame, end: float) -> go.Figure:
-    shown = list(dict.fromkeys(spans["pod"]))[:MOST_PODS]
-    spans = spans[spans["pod"].isin(shown)]
-    figure = go.Figure()
-    for state in frames.STATES:
-        part = spans[spans["state"] == state]
-        if len(part):
-            figure.add_bar(
-                orientation="h",
-                name=state,
-                y=part["pod"],
-                base=part["start"],
-                x=part["end"] - part["start"],
-                customdata=part[["start", "end", "owner"]],
-                hovertemplate="%{y}<br>" + state + " from %{customdata[0]:.2f} s to "
-                "%{customdata[1]:.2f} s<br>%{customdata[2]}<extra></extra>",
-                marker={"color": COLOURS[state], "line": {"width": 0}},
-            )
-    longest = max(map(len, shown))
-    height = 110 + max(4, len(shown)) * (24 if len(shown) <= 30 else 12)
-    _layout(figure, end, height=height, narrow=min(150, 8 + 7 * longest), title="")
-    figure.update_layout(barmode="overlay", bargap=0.25)
-    figure.update_xaxes(title_text="seconds")
-    labels = len(shown) <= 40
-    figure.update_yaxes(
-        categoryorder="array", categoryarray=shown[::-1], showgrid=False, showticklabels=labels
-    )
-    return figure
-
-
-def _lives_caption(spans: pd.DataFrame) -> str:
-    count = spans["pod"].nunique()
-    text = "Each pod's life, in order of creation."
-    return f"{text} The first {MOST_PODS} of {count:,} pods." if count > MOST_PODS else text
-
-
-def _replicas(counts: pd.DataFrame, end: float) -> go.Figure:
-    names = list(dict.fromkeys(counts["workload"]))[:MOST_WORKLOADS]
-    figure = make_subplots(
-        rows=len(names),
-        cols=1,
-        shared_xaxes=True,
-        subplot_titles=names if len(names) > 1 else None,
-        vertical_spacing=0.25 / len(names),
-    )
-    for row, name in enumerate(names, 1):
-        part = counts[counts["workload"] == name]
-        last = part.iloc[-1:].assign(t=end)
-        part = pd.concat([part, last])
-        for column, (colour, width) in LINES.items():
-            figure.add_scatter(
-                x=part["t"],
-                y=part[column],
-                name=column,
-                legendgroup=column,
-                showlegend=row == 1,
-                line={
-                    "shape": "hv",
-                    "color": colour,
-                    "width": width,
-                    "dash": "dot" if column == "wanted" else "solid",
-                },
-                mode="lines",
-                hovertemplate="%{y} " + column + " at %{x:.2f} s<extra>" + name + "</extra>",
-                row=row,
-                col=1,
-            )
-    _layout(figure, end, height=110 + 190 * len(names), narrow=40, title="pods")
-    if counts[["wanted", "replicas"]].to_numpy().max() < 8:
-        figure.update_yaxes(dtick=1)
-    figure.update_xaxes(title_text="seconds", row=len(names))
-    return figure
-
-
-def _writes(writes: pd.DataFrame, end: float) -> go.Figure:
-    figure = go.Figure()
-    agents = list(dict.fromkeys(writes["agent"]))
-    width = end / 60
-    for i, agent in enumerate(agents):
-        part = writes[writes["agent"] == agent]
-        figure.add_histogram(
-            x=part["t"],
-            name=agent,
-            xbins={"start": 0, "end": end + width, "size": width},
-            marker={"color": AGENTS[i % len(AGENTS)]},
-            hovertemplate="%{y} writes by " + agent + "<br>%{x} s<extra></extra>",
-        )
-    _layout(figure, end, height=320, narrow=44, title=f"writes in {width:.2g} s")
-    figure.update_layout(barmode="stack", bargap=0.05)
-    figure.update_xaxes(title_text="seconds")
-    return figure
-
-
-def _queues(steps: pd.DataFrame, end: float) -> go.Figure:
-    figure = go.Figure()
-    for i, name in enumerate(dict.fromkeys(steps["queue"])):
-        part = steps[steps["queue"] == name]
-        figure.add_scatter(
-            x=[*part["t"], end],
-            y=[*part["depth"], part["depth"].iloc[-1]],
-            name=name,
-            mode="lines",
-            line={"shape": "hv", "color": AGENTS[i % len(AGENTS)], "width": 2},
-            hovertemplate="%{y} keys at %{x:.3f} s<extra>" + name + "</extra>",
-        )
-    _layout(figure, end, height=280, narrow=40, title="keys")
-    if steps["depth"].max() < 8:
-        figure.update_yaxes(dtick=1)
-    figure.update_xaxes(title_text="seconds")
-    return figure
+        yield "queues", plots.queues(steps, end), "Keys that wait in each work queue."
 
 
 def _plot(key: str, caption: str) -> str:
     headings = {
+        "availability": "Availability",
+        "sizes": "Replica sets",
+        "jobs": "Jobs",
         "pods": "Pods",
         "replicas": "Replicas",
         "writes": "API writes",
@@ -288,11 +156,17 @@ def _expectations(run: Run) -> list[str]:
     return [*out, "</ul>"]
 
 
+def _verdicts(run: Run) -> list[str]:
+    out = []
+    for answer in verdicts(run):
+        facts = "".join(f"<li>{escape(fact)}</li>" for fact in answer.facts)
+        out.append(f'<p class="verdict">{escape(answer.line)}</p>')
+        out += [f"<ul>{facts}</ul>"] if facts else []
+    return ["<h2>Verdict</h2>", *out] if out else []
+
+
 def _final(run: Run) -> list[str]:
     out = [f"<h2>After {stamp(run.scenario.until)}</h2>"]
-    for answer in verdicts(run):
-        text = "<br>".join(map(escape, answer.lines()))
-        out.append(f'<p class="verdict">{text}</p>')
     for name, table in final_state(run.cluster):
         out += [f"<details open><summary>{escape(name)}</summary>", _table(table), "</details>"]
     return out
