@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, BrowserContext, Locator, ViewportSize
 
 import kcm_lite
 from tests.browser.conftest import Watched, built_pages
@@ -31,42 +32,59 @@ TERMS = (
 """What a reader may look up; each must lead to a page (Sphinx stems words: plurals do too)."""
 
 
-def test_quiet_and_from_this_site_only(watched: Watched, page_path: str) -> None:
+def test_on_a_desktop(watched: Watched, page_path: str) -> None:
+    """No error, nothing from elsewhere; plots follow the theme; every control works by keyboard."""
     watched.open(page_path)
+    plots_follow_the_theme(watched)
+    explorers = watched.page.locator("figure.kcm-explorer")
+    for explorer in explorers.all():
+        fields = explorer.locator("input, select")
+        assert fields.count()
+        for field in fields.all():
+            move(watched, explorer, field)
     watched.check()
 
 
-def test_the_same_from_the_file_system(browser: Browser, site: Path, page_path: str) -> None:
-    page = Watched(browser.new_page(), site.as_uri() + "/")
+def test_from_the_file_system(context: BrowserContext, site: Path, page_path: str) -> None:
+    """The same pages without a server."""
+    page = Watched(context.new_page(), site.as_uri() + "/")
     page.open(page_path)
     page.check()
-    page.page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_readable_on_a_phone(browser: Browser, address: str, page_path: str, scheme: str) -> None:
-    """No sideways scroll at 380 px, and text that stands out from its background."""
-    with browser.new_context(
-        viewport={"width": 380, "height": 800}, color_scheme=scheme, has_touch=True
-    ) as context:
-        page = Watched(context.new_page(), address)
-        page.open(page_path)
-        page.check()
-        width = page.page.evaluate(
-            "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
+def test_on_a_phone(phone: Watched, page_path: str) -> None:
+    """No sideways scroll at 380 px; in either theme, text stands out from its background."""
+    phone.open(page_path)
+    assert phone.page.evaluate(WIDTH) <= 380
+    for scheme in ("light", "dark"):
+        phone.page.emulate_media(color_scheme=scheme)
+        phone.page.wait_for_function(
+            "(scheme) => document.documentElement.dataset.theme === scheme", arg=scheme
         )
-        assert width <= 380
-        assert page.page.evaluate("document.documentElement.dataset.theme") == scheme
-        for selector in (
-            "article p",
-            "article pre",
-            ".kcm-controls label",
-            ".kcm-plot .xtick text",
-        ):
-            for ratio in page.page.evaluate(CONTRASTS, selector):
-                assert ratio >= 4.5, selector
+        phone.page.wait_for_timeout(300)  # colours fade in
+        for selector in ("article p", "article pre", ".kcm-controls label", ".xtick text"):
+            for ratio in phone.page.evaluate(CONTRASTS, selector):
+                assert ratio >= 4.5, f"{selector} ({scheme})"
+    phone.check()
 
 
+def test_sources_on_a_phone(phone: Watched, site: Path) -> None:
+    """The highlighted source of each module, which a reference links to."""
+    paths = [path for path in built_pages(site) if path.startswith("_modules/")]
+    for path in paths:
+        phone.page.goto(phone.origin + path)
+        assert phone.page.evaluate(WIDTH) <= 380, path
+    phone.check()
+
+
+@pytest.fixture
+def phone(browser: Browser, address: str) -> Iterator[Watched]:
+    size: ViewportSize = {"width": 380, "height": 800}
+    with browser.new_context(viewport=size, has_touch=True, color_scheme="light") as context:
+        yield Watched(context.new_page(), address)
+
+
+WIDTH = "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
 CONTRASTS = """
 (selector) => {
   const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
@@ -90,37 +108,23 @@ CONTRASTS = """
 """
 
 
-def test_plots_follow_the_theme_and_keep_the_zoom(watched: Watched, page_path: str) -> None:
-    watched.open(page_path)
+def plots_follow_the_theme(watched: Watched) -> None:
+    """Switch the theme: the first plot's colours change, the reader's zoom does not."""
     plots = watched.page.locator(".kcm-plot")
     if not plots.count():
         return
     plot = plots.first.element_handle()
     state = "(plot) => [plot._fullLayout.font.color, plot._fullLayout.xaxis?.range?.[0]]"
     watched.page.evaluate("(plot) => Plotly.relayout(plot, {'xaxis.range': [0.25, 1]})", plot)
-    before = watched.page.evaluate(state, plot)
+    colour, zoom = watched.page.evaluate(state, plot)
     watched.page.evaluate(
         "document.documentElement.dataset.theme = "
         "document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'"
     )
     watched.page.wait_for_function(
-        "([plot, colour]) => plot._fullLayout.font.color !== colour", arg=[plot, before[0]]
+        "([plot, colour]) => plot._fullLayout.font.color !== colour", arg=[plot, colour]
     )
-    assert watched.page.evaluate(state, plot)[1] == before[1]
-    watched.check()
-
-
-def test_every_control_works_by_keyboard(watched: Watched, page_path: str) -> None:
-    """Each control of each Explorer changes the plot or the readout, and says its value."""
-    watched.open(page_path)
-    explorers = watched.page.locator("figure.kcm-explorer")
-    for number in range(explorers.count()):
-        explorer = explorers.nth(number)
-        fields = explorer.locator("input, select")
-        assert fields.count()
-        for index in range(fields.count()):
-            move(watched, explorer, fields.nth(index))
-    watched.check()
+    assert watched.page.evaluate(state, plot)[1] == zoom
 
 
 def move(watched: Watched, explorer: Locator, field: Locator) -> None:
@@ -130,9 +134,9 @@ def move(watched: Watched, explorer: Locator, field: Locator) -> None:
     before = appearance(explorer)
     field.focus()
     is_range = field.get_attribute("type") == "range"
+    field.press("Home")
     values = [value(field)]
-    first, key = ("Home", "ArrowRight") if is_range else ("Home", "ArrowDown")
-    field.press(first)
+    key = "ArrowRight" if is_range else "ArrowDown"
     steps = int(field.get_attribute("max") or 0) if is_range else field.locator("option").count()
     changed = appearance(explorer) != before
     for _ in range(steps):
