@@ -61,47 +61,55 @@ def _ref(args: Args) -> str:
     return f"{args['kind']}/{args['name']}"
 
 
+def _namespace(args: Args) -> str:
+    return str(args.get("namespace", ""))
+
+
 def _patch(cluster: Cluster, args: Args) -> None:
-    cluster.patch(_ref(args), args["patch"])
+    cluster.patch(_ref(args), args["patch"], namespace=_namespace(args))
 
 
 def _scale(cluster: Cluster, args: Args) -> None:
-    cluster.scale(_ref(args), args["replicas"])
+    cluster.scale(_ref(args), args["replicas"], namespace=_namespace(args))
 
 
 def _set_image(cluster: Cluster, args: Args) -> None:
-    obj = cluster.object(_ref(args))
+    obj = cluster.object(_ref(args), namespace=_namespace(args))
     pod = obj.spec if isinstance(obj, Pod) else obj.spec.template.spec
     name = args.get("container", pod.containers[0].name)
-    cluster.set_image(_ref(args), {name: args["image"]})
+    cluster.set_image(_ref(args), {name: args["image"]}, namespace=_namespace(args))
 
 
 def _restart(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.restart(_ref(args))
+    cluster.rollout.restart(_ref(args), namespace=_namespace(args))
 
 
 def _pause(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.pause(_ref(args))
+    cluster.rollout.pause(_ref(args), namespace=_namespace(args))
 
 
 def _resume(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.resume(_ref(args))
+    cluster.rollout.resume(_ref(args), namespace=_namespace(args))
 
 
 def _undo(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.undo(_ref(args), to_revision=args.get("toRevision", 0))
+    number = args.get("toRevision", 0)
+    cluster.rollout.undo(_ref(args), to_revision=number, namespace=_namespace(args))
 
 
 def _status(cluster: Cluster, args: Args) -> None:
+    number, where = args.get("revision", 0), _namespace(args)
     try:
-        text = cluster.rollout.status(_ref(args), revision=args.get("revision", 0))
+        text = cluster.rollout.status(_ref(args), revision=number, namespace=where)
     except CommandError as error:  # the answer to the question, not a failure of the run
         text = str(error)
     cluster.note("kubectl rollout status", text)
 
 
 def _history(cluster: Cluster, args: Args) -> None:
-    for line in cluster.rollout.history(_ref(args), revision=args.get("revision", 0)).splitlines():
+    number, where = args.get("revision", 0), _namespace(args)
+    text = cluster.rollout.history(_ref(args), revision=number, namespace=where)
+    for line in text.splitlines():
         cluster.note("kubectl rollout history", line)
 
 
@@ -111,6 +119,7 @@ def _delete(cluster: Cluster, args: Args) -> None:
         name = cluster.namespace
     cluster.delete(
         f"{args['kind']}/{name}",
+        namespace=_namespace(args),
         propagation=args.get("propagation", "Background"),
         grace_period_seconds=args.get("gracePeriodSeconds"),
     )
@@ -290,7 +299,7 @@ def own_name(value: Any, path: str, problems: list[Problem]) -> str | None:
     return None if value is None else string(value, path, problems)
 
 
-OBJECT: dict[str, Check] = {"kind": string, "name": string}
+OBJECT: dict[str, Check] = {"kind": string, "name": string, "namespace": string}
 DELETION: dict[str, Check] = {
     "propagation": choice("Background", "Foreground", "Orphan"),
     "gracePeriodSeconds": integer(0),

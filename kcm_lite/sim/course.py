@@ -5,6 +5,7 @@ A pod is available when it has been ready for ``minReadySeconds`` and is not on 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import msgspec
@@ -13,9 +14,11 @@ from kcm_lite.api.apps import Deployment, ReplicaSet
 from kcm_lite.api.core import Pod
 from kcm_lite.api.meta import Object, controller_of
 from kcm_lite.controllers.rollout import deployment_complete, max_surge, min_available, wanted
+from kcm_lite.sim.cluster import START
 from kcm_lite.sim.verdicts import is_ready
 from kcm_lite.trace import ApiWrite, Trace
 
+FRACTION = START.microsecond / 1e6  # of a second of wall time that is over at t=0
 FINAL = ("Succeeded", "Failed")
 
 
@@ -171,7 +174,10 @@ def _unready(reader: _Reader, life: _Life, t: float, *, at_end: bool = False) ->
     """Count the time that a pod was available, now that it is over, or at the end of the run."""
     if life.ready_since is None:
         return
-    since = life.ready_since + reader.courses[life.owner].last.spec.min_ready_seconds
+    wait = reader.courses[life.owner].last.spec.min_ready_seconds
+    since = life.ready_since
+    if wait:  # counted from the time of the condition, which is in whole seconds
+        since = max(since, math.floor(since + FRACTION) - FRACTION + wait)
     life.ready_since = None
     if since <= t:
         _count(reader, life, since, available=1)

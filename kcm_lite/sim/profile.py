@@ -26,9 +26,9 @@ overrides             -        a list of {match: {...}, other keys}
 ===================== ======== ==============================================================
 
 A ``match`` holds when all that it names does: ``index`` (the n-th pod in creation order, or a
-list), ``indexFrom``, ``labels``, ``name``, ``image`` (of the first container), ``images`` (by name
-of container), ``jobIndex``, ``owner`` (``Kind`` or ``Kind/name`` of the controller), and ``share``:
-of all pods for which the rest holds such a part, ``20%``, by lot.
+list), ``indexFrom``, ``labels``, ``name``, ``namespace``, ``image`` (of the first container),
+``images`` (by name of container), ``jobIndex``, ``owner`` (``Kind`` or ``Kind/name`` of the
+controller), and ``share``: of all pods for which the rest holds such a part, ``20%``, by lot.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class Match(Struct, frozen=True, kw_only=True):
     index_from: int | None = None
     labels: Mapping[str, str] | None = None
     name: str | None = None
+    namespace: str | None = None
     image: str | None = None
     images: Mapping[str, str] | None = None
     job_index: tuple[int, ...] | None = None
@@ -151,6 +152,7 @@ def matches(match: Match, pod: Pod, index: int) -> bool:
         and (match.index_from is None or index >= match.index_from)
         and (match.labels is None or match.labels.items() <= meta.labels.items())
         and (match.name is None or meta.name == match.name)
+        and (match.namespace is None or meta.namespace == match.namespace)
         and (match.image is None or pod.spec.containers[0].image == match.image)
         and (match.images is None or match.images.items() <= _images(pod).items())
         and (match.owner is None or _owned_by(pod, match.owner))
@@ -210,6 +212,7 @@ MATCH = record(
         "indexFrom": integer(1),
         "labels": strings,
         "name": string,
+        "namespace": string,
         "image": string,
         "images": strings,
         "jobIndex": one_or_list(integer(0)),

@@ -125,7 +125,7 @@ def ask(
     overrides = [_ends(Match(owner="Job"), 0, DURATION)] if jobs else []
     steps: list[Step] = []
     if names:
-        target = find_target(objects, questions)
+        target = find_target(objects, questions, scenario.namespace)
         problems = _misfits(target, names)
         if not problems:
             steps = _steps(target, questions, problems)
@@ -145,41 +145,42 @@ def ask(
 # ---- whom it is about
 
 
-def name_of(obj: Object) -> str:
-    """Return ``kind/name`` as one writes it after ``--target``."""
-    return f"{obj.KIND.lower()}/{obj.metadata.name or obj.metadata.generate_name}"
+def name_of(obj: Object, namespace: str = "") -> str:
+    """Return ``kind/name``, or ``kind/namespace/name`` outside a namespace."""
+    meta = obj.metadata
+    where = f"{meta.namespace}/" if namespace and meta.namespace != namespace else ""
+    return f"{obj.KIND.lower()}/{where}{meta.name or meta.generate_name}"
 
 
-def find_target(objects: Sequence[Object | Inert], questions: Questions) -> Workload:
+def find_target(
+    objects: Sequence[Object | Inert], questions: Questions, namespace: str
+) -> Workload:
     """Return the workload that the questions are about.
 
     Raises:
         BadInput: There is none, or it is not clear which.
     """
-    found = [o for o in objects if isinstance(o, Workload) and not o.metadata.owner_references]
-    first = flag(asked(questions)[0])
+    every = [o for o in objects if isinstance(o, Workload) and not o.metadata.owner_references]
+    found = {name_of(o, namespace): o for o in every}
+    first, have = flag(asked(questions)[0]), ", ".join(found)
     if not found:
         kinds = ", ".join(k.KIND for k in WORKLOADS)
         raise BadInput([Problem(first, f"the manifests hold no workload ({kinds})")])
-    have = ", ".join(map(name_of, found))
     if questions.target is None:
         if len(found) > 1:
             text = f"which workload? add --target, one of {have}"
             raise BadInput([Problem(first, text)])
-        return found[0]
+        return every[0]
     kind, _, name = questions.target.partition("/")
     try:
         wanted = f"{resource_named(kind).kind.lower()}/{name}"
     except Unknown:
         wanted = questions.target
-    chosen = [o for o in found if name_of(o) == wanted]
-    if not chosen:
-        hint = nearest(wanted, map(name_of, found))
+    if wanted not in found:
+        hint = nearest(wanted, found)
         text = f"got {show(questions.target)}, want one of {have}{hint}"
         raise BadInput([Problem("--target", text)])
-    if len(chosen) > 1:
-        raise BadInput([Problem("--target", f"{wanted} is there more than once")])
-    return chosen[0]
+    return found[wanted]
 
 
 def _misfits(target: Workload, names: Sequence[str]) -> list[Problem]:
@@ -199,7 +200,8 @@ def _misfits(target: Workload, names: Sequence[str]) -> list[Problem]:
 
 def _steps(target: Workload, questions: Questions, problems: list[Problem]) -> list[Step]:
     at = AT if questions.at is None else questions.at
-    about = {"kind": target.KIND, "name": target.metadata.name}
+    meta = target.metadata
+    about = {"kind": target.KIND, "name": meta.name, "namespace": meta.namespace}
     steps = [
         Step(at, "setImage", {**about, "container": name, "image": image}, "--set-image")
         for name, image in new_images(target, questions.set_image, problems).items()
@@ -240,10 +242,11 @@ def new_images(target: Any, texts: Sequence[str], problems: list[Problem]) -> di
 
 def _pods_of(target: Workload) -> Match:
     """Return what tells the pods of a workload from others."""
+    where = target.metadata.namespace
     if isinstance(target, Deployment):  # a replica set of unknown name owns them
-        return Match(labels=target.spec.template.metadata.labels)
+        return Match(labels=target.spec.template.metadata.labels, namespace=where)
     name = f"/{target.metadata.name}" if target.metadata.name else ""
-    return Match(owner=f"{target.KIND}{name}")
+    return Match(owner=f"{target.KIND}{name}", namespace=where)
 
 
 def _overrides(target: Workload, questions: Questions) -> list[Override]:

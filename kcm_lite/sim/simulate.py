@@ -99,12 +99,13 @@ def read_input(options: Options) -> Scenario:
     return replace(scenario, objects=(*objects, *scenario.objects), notes=tuple(lines))
 
 
-def simulate(scenario: Scenario, *, err: TextIO = sys.stderr) -> Run:
-    """Run a scenario, with a progress line if ``err`` is a terminal.
+def simulate(scenario: Scenario, *, err: TextIO | None = None) -> Run:
+    """Run a scenario, with a progress line if ``err`` (standard error) is a terminal.
 
     Raises:
         BadInput: An object or an action turned out to be impossible.
     """
+    err = err or sys.stderr
     meter = Meter(scenario.until, err) if err.isatty() else None
     try:
         return run_scenario(scenario, progress=meter)
