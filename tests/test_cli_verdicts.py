@@ -73,7 +73,8 @@ def test_pods_that_never_get_ready_make_it_stick_and_are_named(ask: Any) -> None
     assert answer["reason"] == "ProgressDeadlineExceeded"
     assert len(answer["notAvailable"]) == 2  # the share of ten is exact
     name = answer["notAvailable"][0]
-    assert f"not available: {name} (running, not ready)" in out
+    names = ", ".join(answer["notAvailable"])
+    assert f"  not available: 2 running but not ready ({names})\n" in out
     assert "Deployment/web is stuck: ProgressDeadlineExceeded: ReplicaSet " in out
     pods = {o["metadata"]["name"]: o for o in data["objects"] if o["kind"] == "Pod"}
     assert pods[name]["spec"]["containers"][0]["image"] == "app:2"
@@ -143,6 +144,15 @@ def test_times_are_drawn_for_each_pod(ask: Any) -> None:
     assert len({round(line["t"] % 1, 2) for line in ready}) > 3
     assert ask(deployment(6), *args)[3] == data  # the same seed, the same pods
     assert ask(deployment(6), *args, "--seed", "1")[3]["timeline"] != data["timeline"]
+
+
+def test_a_change_before_the_pods_are_there_is_told(ask: Any) -> None:
+    _, out, _, data = ask(deployment(4), "--set-image", "app:2", "--start", "20s..40s")
+    answer = verdict(data)
+    assert answer["availableBefore"] < 4 == answer["wantedBefore"]
+    assert f"  it began when only {answer['availableBefore']} of 4 were available\n" in out
+    _, out, _, data = ask(deployment(4), "--scale", "8")
+    assert verdict(data)["availableBefore"] == 4 and "it began when" not in out
 
 
 def test_recreate_promises_nothing(ask: Any) -> None:

@@ -26,7 +26,7 @@ from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.jobcourse import JobCourse, job_courses
 from kcm_lite.sim.verdicts import is_ready, verdict_of
 
-MOST_PODS = 5  # that are named
+MOST_PODS = 3  # that are named
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -166,17 +166,23 @@ def _unavailable(cluster: Cluster, d: Deployment) -> list[Pod]:
 
 
 def _names(pods: list[Pod]) -> str:
-    named = [f"{pod.metadata.name} ({_pod_state(pod)})" for pod in pods[:MOST_PODS]]
-    more = [f"{len(pods) - MOST_PODS} more"] if len(pods) > MOST_PODS else []
-    return ", ".join([*named, *more])
+    """Return how many pods are in which state, and the names of the first of them."""
+    by_state: dict[str, list[str]] = {}
+    for pod in pods:
+        by_state.setdefault(_pod_state(pod), []).append(pod.metadata.name)
+    return "; ".join(f"{len(n)} {state} ({_first(n)})" for state, n in by_state.items())
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:MOST_PODS]) + (", ..." if len(names) > MOST_PODS else "")
 
 
 def _pod_state(pod: Pod) -> str:
     if pod.status.phase == "Running":
-        return "running, not ready"
+        return "running but not ready"
     if pod.status.phase == "Pending":
-        return "waits for its start" if pod.spec.node_name else "waits for a node"
-    return pod.status.phase
+        return "not started" if pod.spec.node_name else "without a node"
+    return pod.status.phase.lower()
 
 
 def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]:
@@ -190,6 +196,7 @@ def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]
     }
     if course.is_first:
         return out
+    before = [p for p in course.points if p.t < course.changed][-1]
     ends = [*(p.t for p in points[1:]), stop]
     starts = [max(p.t, course.changed) for p in points]
     spans = zip(points, starts, ends, strict=True)
@@ -197,6 +204,8 @@ def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]
     lowest = min(points, key=lambda p: (p.available - p.floor, p.available))
     least = min(points, key=lambda p: p.available)
     return out | {
+        "availableBefore": before.available,
+        "wantedBefore": before.wanted,
         "lowestAvailable": least.available,
         "lowestAt": max(least.t, course.changed),
         "promised": lowest.floor,
@@ -220,6 +229,9 @@ def _sizes(d: Deployment, points: list[Point], n: dict[str, Any]) -> list[str]:
         if n["secondsBelow"]:
             promised += f": below that for {_span(n['secondsBelow'])}"
         out.append(f"{least} (at {stamp(n['lowestAt'])}), {promised}")
+        if n["availableBefore"] < n["wantedBefore"]:
+            of = f"{n['availableBefore']} of {n['wantedBefore']}"
+            out.append(f"it began when only {of} were available")
     return out
 
 
