@@ -12,12 +12,11 @@ from datetime import datetime
 from kcm_lite.api.golang import quote
 from kcm_lite.manager.checks import check_logs, feature_gates
 from kcm_lite.manager.config import CompletedConfig, complete, new_config
-from kcm_lite.manager.featuregates import TODAY as RELEASE
-from kcm_lite.manager.featuregates import FeatureGates, text_of
+from kcm_lite.manager.featuregates import TODAY, FeatureGates, open_gates, text_of
 from kcm_lite.manager.flags import Flag, FlagError, flags_of, help_lines, parse
 from kcm_lite.manager.groups import KubeControllerManagerOptions
 from kcm_lite.manager.options import NAME, new_options
-from kcm_lite.manager.registry import TODAY, disabled_by_default, new_controller_descriptors
+from kcm_lite.manager.registry import KNOWN_NAMES, disabled_by_default, new_controller_descriptors
 from kcm_lite.manager.validation import InvalidOptions, Problem
 
 
@@ -75,9 +74,9 @@ def _told(problem: Problem, flag: Flag) -> Problem:
 
 def _version(options: KubeControllerManagerOptions) -> str:
     """Return the release that this manager follows, or that it was told to report."""
-    wanted, release = options.global_flags.version, f"v{text_of(RELEASE)}"
+    wanted, release = options.global_flags.version, f"v{text_of(TODAY)}"
     if wanted == "raw":
-        major, minor = RELEASE
+        major, minor = TODAY
         return f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{release}"}}'
     return f"Kubernetes {wanted if wanted.startswith('v') else release}"
 
@@ -85,5 +84,6 @@ def _version(options: KubeControllerManagerOptions) -> str:
 def _names() -> dict[str, str]:
     """Return what the help adds: the controllers, and the gates that can be set."""
     off = ", ".join(disabled_by_default(new_controller_descriptors()))
-    controllers = f". All controllers: {', '.join(TODAY.known)}. Disabled-by-default: {off}"
-    return {"controllers": controllers, "feature-gates": f": {', '.join(FeatureGates().open())}"}
+    controllers = f". All controllers: {', '.join(KNOWN_NAMES.known)}. Disabled-by-default: {off}"
+    gates = ", ".join(open_gates(FeatureGates()))
+    return {"controllers": controllers, "feature-gates": f": {gates}"}

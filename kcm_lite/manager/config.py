@@ -34,7 +34,7 @@ from kcm_lite.manager.groups import (
     SecureServingOptions,
 )
 from kcm_lite.manager.options import NAME
-from kcm_lite.manager.registry import TODAY
+from kcm_lite.manager.registry import KNOWN_NAMES
 from kcm_lite.manager.validation import Names
 
 
@@ -46,8 +46,6 @@ class ClientConfig:
     Attributes:
         host: The server's address; empty: the one in this process.
         qps: Requests a second; each client has a bucket of its own.
-        burst: Requests at once after a quiet time.
-        disable_compression: Answers come as they are, which is cheaper within a data centre.
     """
 
     host: str
@@ -80,11 +78,7 @@ class SecureServingInfo:
 class Config:
     """All that a run needs; nothing in it belongs to the options.
 
-    Attributes:
-        component: What the controllers read.
-        secure_serving: The HTTPS server; None: no port, so nobody to authenticate either.
-        leader_migration: The plan, if controllers move.
-        controller_shutdown_timeout: Seconds that controllers have to end.
+    Without a port there is no server, and nobody to authenticate.
     """
 
     client: ClientConfig
@@ -126,7 +120,7 @@ def apply_to(
 # %% book/02_options.ipynb#3282890d
 def new_config(
     options: KubeControllerManagerOptions,
-    names: Names = TODAY,
+    names: Names = KNOWN_NAMES,
     *,
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
 ) -> Config:

@@ -1,53 +1,31 @@
 """Feature gates: which behaviour is on, by release, and what ``--feature-gates`` may change.
 
->>> FeatureGates.for_release("1.22").enabled("PodDeletionCost")
-True
->>> FeatureGates.for_release("1.36").set("LogarithmicScaleDown=false")
-Traceback (most recent call last):
-kcm_lite.manager.featuregates.GateError: cannot set feature gate LogarithmicScaleDown to false, \
-feature is locked to true
-
-The table beside this module holds the defaults of every gate that a v1.36 process knows. What an
-older release had and v1.36 has forgotten is not in it. See: chapter *Options to config*; upstream
+The table beside this module holds every gate that a v1.36 process knows. What an older release had
+and v1.36 has forgotten is not in it. See: chapter *Names and gates*; upstream
 ``k8s.io/component-base/featuregate`` and ``pkg/features``.
 """
+
+# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from kcm_lite.api.golang import aggregate, parse_bool, quote
 
+# %% book/02b_names_and_gates.ipynb#782f697f
 Release = tuple[int, int]
 """A minor release, such as ``(1, 36)``."""
 
 TODAY: Release = (1, 36)
-
 PRE_ALPHA = "PRE-ALPHA"
 """The stage of a gate in the releases before it came."""
-
-_ALL = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
-"""Gates that stand for all of a stage that nobody has set by name."""
-
-_VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*).*", re.DOTALL)
-
-
-class GateError(ValueError):
-    """Gates that cannot be set, each with its reason.
-
-    Attributes:
-        problems: The reasons, in upstream's words.
-    """
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(aggregate(problems))
-        self.problems = tuple(problems)
 
 
 class Spec(NamedTuple):
@@ -63,57 +41,34 @@ class Gate(NamedTuple):
     """A gate's life, oldest first, and the gates that it needs to be on."""
 
     specs: tuple[Spec, ...]
-    needs: tuple[str, ...]
+    needs: tuple[str, ...] = ()
 
     def at(self, release: Release) -> Spec:
         """Return what holds in a release."""
-        for spec in reversed(self.specs):
-            if spec.since <= release:
-                return spec
-        return Spec((0, 0), PRE_ALPHA, False)
+        found = [spec for spec in self.specs if spec.since <= release]
+        return found[-1] if found else Spec((0, 0), PRE_ALPHA, False)
 
 
-@cache
-def known_gates() -> Mapping[str, Gate]:
-    """Return the gates of v1.36 by name."""
-    rows = json.loads(files(__package__).joinpath("feature_gates.json").read_text("utf-8"))
-    return {name: _gate(row) for name, row in rows.items()}
-
-
-def _gate(row: str) -> Gate:
-    """Read ``1.21 ALPHA off, 1.22 BETA on locked; needs Other``."""
-    life, _, needs = row.partition("; needs ")
-    specs = [Spec(parse_release(w[0]), w[1], w[2] == "on", w[3:] == ["locked"])
-             for w in map(str.split, life.split(", "))]  # fmt: skip
-    return Gate(tuple(specs), tuple(needs.split()))
+# %% book/02b_names_and_gates.ipynb#6b577588
+VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*).*", re.DOTALL)
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """Read a version such as ``1.36``, ``v1.36.2``; what follows the numbers does not matter.
+    """Read a version such as ``1.36`` or ``v1.36.2``.
 
     Raises:
-        ValueError: It has fewer than two numbers; in upstream's words.
+        ValueError: It is none; with upstream's words.
     """
-    found = _VERSION.fullmatch(text)
+    found = VERSION.fullmatch(text)
     if not found:
         raise ValueError(f"could not parse {quote(text)} as version")
     numbers = found[1].split(".")
     if len(numbers) < 2:
         raise ValueError(f"illegal version string {quote(text)}")
-    if numbers[0].startswith("0") and numbers[0] != "0":
+    if len(numbers[0]) > 1 and numbers[0][0] == "0":
         part = quote(numbers[0])
         raise ValueError(f"illegal zero-prefixed version component {part} in {quote(text)}")
     return tuple(map(int, numbers))
-
-
-def parse_release(text: str) -> Release:
-    """Read a version and return its minor release.
-
-    Raises:
-        ValueError: As `parse_version`.
-    """
-    major, minor, *_ = parse_version(text)
-    return major, minor
 
 
 def text_of(release: Release) -> str:
@@ -121,14 +76,38 @@ def text_of(release: Release) -> str:
     return f"{release[0]}.{release[1]}"
 
 
+# %% book/02b_names_and_gates.ipynb#fa3d7a35
+def parse_release(text: str) -> Release:
+    """Read a version and return its minor release."""
+    major, minor, *_ = parse_version(text)
+    return major, minor
+
+
+def read_gate(row: str) -> Gate:
+    """Read ``1.21 ALPHA off, 1.22 BETA on locked; needs Other``."""
+    life, _, needs = row.partition("; needs ")
+    words = [step.split() for step in life.split(", ")]
+    specs = [Spec(parse_release(w[0]), w[1], w[2] == "on", "locked" in w) for w in words]
+    return Gate(tuple(specs), tuple(needs.split()))
+
+
+@cache
+def known_gates() -> Mapping[str, Gate]:
+    """Return the gates of v1.36 by name."""
+    rows = json.loads(files(__package__).joinpath("feature_gates.json").read_text("utf-8"))
+    return {name: read_gate(row) for name, row in rows.items()}
+
+
+# %% book/02b_names_and_gates.ipynb#0f0cc842
+ALL = {"ALPHA": "AllAlpha", "BETA": "AllBeta"}
+
+
 @dataclass(frozen=True)
 class FeatureGates:
-    """Which gates are on: a release's defaults and what was set on top of them.
+    """Which gates are on: a release's defaults, and what was set on top of them.
 
     Attributes:
-        release: Whose defaults hold.
         minimum: The oldest release to get along with; only messages name it.
-        settings: What was set by name.
 
     Raises:
         GateError: A setting is impossible in this release.
@@ -137,63 +116,45 @@ class FeatureGates:
     release: Release = TODAY
     settings: Mapping[str, bool] = field(default_factory=dict)
     minimum: Release = (1, 35)
-    _enabled: Mapping[str, bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        enabled, problems = _resolve(self)
-        if problems:
+        if problems := find_refusals(self):
             raise GateError(problems)
-        object.__setattr__(self, "_enabled", enabled)
 
     @classmethod
     def for_release(cls, release: str, settings: Mapping[str, bool] | None = None) -> FeatureGates:
-        """Return the gates of a release up to v1.36, with some of them set.
-
-        Raises:
-            ValueError: No such release, or a setting is impossible in it.
-        """
-        found = parse_release(release)
-        if not (1, 0) <= found <= TODAY:
+        """Return the gates of a release up to v1.36, with some of them set."""
+        major, minor = parse_release(release)
+        if not (1, 0) <= (major, minor) <= TODAY:
             raise ValueError(f"release {release} is not between [1.0, {text_of(TODAY)}]")
-        return cls(found, settings or {}, (found[0], max(found[1] - 1, 0)))
+        return cls((major, minor), settings or {}, (major, max(minor - 1, 0)))
 
     def enabled(self, name: str) -> bool:
-        """Whether a gate is on.
-
-        Raises:
-            KeyError: There is no such gate.
-        """
-        value = self._enabled.get(name)
-        return known_gates()[name].at(self.release).default if value is None else value
-
-    def open(self) -> list[str]:
-        """Return the gates that can be set, each with its stage and default, as the help does."""
-        found = ((name, gate.at(self.release)) for name, gate in known_gates().items())
-        return [
-            f"{name}=true|false ({spec.stage} - default={str(spec.default).lower()})"
-            for name, spec in found
-            if spec.stage in _ALL.values()
-        ]
+        """Whether a gate is on; a name that is no gate's raises ``KeyError``."""
+        spec = known_gates()[name].at(self.release)
+        default = self.settings.get(ALL.get(spec.stage, ""), spec.default)
+        return self.settings.get(name, default)
 
     def since(self, release: str) -> bool:
-        """Whether these are the gates of ``release`` or a later one; for what never had a gate."""
+        """Whether these are the gates of ``release`` or later; for what never had a gate."""
         return self.release >= parse_release(release)
 
-    def with_settings(self, settings: Mapping[str, bool]) -> FeatureGates:
-        """Return these gates with more of them set.
-
-        Raises:
-            GateError: A setting is impossible.
-        """
-        return FeatureGates(self.release, {**self.settings, **settings}, self.minimum)
-
     def set(self, text: str) -> FeatureGates:
-        """Return these gates with what ``--feature-gates`` says: ``A=true,B=false``.
+        """Return these gates with what ``--feature-gates`` says on top."""
+        return replace(self, settings={**self.settings, **parse_settings(text)})
 
-        Raises:
-            GateError: A setting cannot be read, or is impossible.
-        """
-        return self.with_settings(parse_settings(text))
+
+# %% book/02b_names_and_gates.ipynb#fb5da1bb
+class GateError(ValueError):
+    """Gates that cannot be set.
+
+    Attributes:
+        problems: The reasons, in upstream's words.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(aggregate(problems))
+        self.problems = tuple(problems)
 
 
 def parse_settings(text: str) -> dict[str, bool]:
@@ -214,40 +175,35 @@ def parse_settings(text: str) -> dict[str, bool]:
     return out
 
 
-def _resolve(gates: FeatureGates) -> tuple[dict[str, bool], list[str]]:
-    """Return what the settings switch, and what is wrong with them."""
-    known, release = known_gates(), gates.release
-    problems = [p for item in gates.settings.items() for p in _refusals(gates, *item)]
-    enabled = {name: value for name, value in gates.settings.items() if name in known}
-    for special, stage in _ALL.items():
-        if special in enabled:
-            for name, gate in known.items():
-                if name not in _ALL and gate.at(release).stage == stage:
-                    enabled.setdefault(name, enabled[special])
+# %% book/02b_names_and_gates.ipynb#3a08e043
+def find_refusals(gates: FeatureGates) -> list[str]:
+    """Return what is wrong with the settings of some gates."""
+    known, problems = known_gates(), []
+    for name, value in gates.settings.items():
+        spec = known[name].at(gates.release) if name in known else None
+        what = f"cannot set feature gate {name} to {str(value).lower()}, feature is"
+        if spec is None:
+            problems.append(f"unrecognized feature gate: {name}")
+        elif spec.locked and value != spec.default:
+            problems.append(f"{what} locked to {str(spec.default).lower()}")
+        elif spec.stage == PRE_ALPHA:
+            problems.append(
+                f"{what} PreAlpha at emulated version {text_of(gates.release)}, "
+                f"min compatibility version {text_of(gates.minimum)}"
+            )
+    for name, gate in {} if problems else known.items():
+        missing = [need for need in gate.needs if not gates.enabled(need)]
+        if missing and gates.enabled(name):
+            text = f"{name} is enabled, but depends on features that are disabled"
+            problems.append(f"{text}: [{' '.join(missing)}]")
+    return problems
 
-    def on(name: str) -> bool:
-        return enabled.get(name, known[name].at(release).default)
 
-    if not problems:
-        for name, gate in known.items():
-            missing = [n for n in gate.needs if not on(n)]
-            if missing and on(name):
-                text = f"{name} is enabled, but depends on features that are disabled"
-                problems.append(f"{text}: [{' '.join(missing)}]")
-    return enabled, problems
-
-
-def _refusals(gates: FeatureGates, name: str, value: bool) -> Iterator[str]:
-    """Say why a gate cannot be set."""
-    if name not in known_gates():
-        yield f"unrecognized feature gate: {name}"
-        return
-    spec = known_gates()[name].at(gates.release)
-    what = f"cannot set feature gate {name} to {str(value).lower()}, feature is"
-    if spec.locked and value != spec.default:
-        yield f"{what} locked to {str(spec.default).lower()}"
-    elif spec.stage == PRE_ALPHA:
-        yield (
-            f"{what} PreAlpha at emulated version {text_of(gates.release)}, "
-            f"min compatibility version {text_of(gates.minimum)}"
-        )
+def open_gates(gates: FeatureGates) -> list[str]:
+    """Return the gates that can be set, each with its stage and default, as the help does."""
+    found = ((name, gate.at(gates.release)) for name, gate in known_gates().items())
+    return [
+        f"{name}=true|false ({spec.stage} - default={str(spec.default).lower()})"
+        for name, spec in found
+        if spec.stage in ALL
+    ]

@@ -1,8 +1,9 @@
 """Which controllers there are, by today's names and by those of 1.22, and which of them run.
 
-See: chapter *Options to config*, *Names*; upstream ``controller_descriptor.go``,
-``controllermanager.go``.
+See: chapter *Names and gates*; upstream ``controller_descriptor.go``, ``controllermanager.go``.
 """
+
+# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kcm_lite.controllers.context import CONTROLLERS, ControllerContext, Run
+from kcm_lite.manager.descriptors import TABLE
 from kcm_lite.manager.featuregates import FeatureGates
 from kcm_lite.manager.validation import Names
 
 
+# %% book/02b_names_and_gates.ipynb#d2b59a74
 @dataclass(frozen=True)
 class ControllerDescriptor:
     """What the manager knows of a controller without building it.
@@ -40,67 +43,12 @@ class ControllerDescriptor:
         return CONTROLLERS.get(self.name)
 
 
-TABLE = """
-serviceaccount-token-controller                 serviceaccount-token        special
-endpoints-controller                            endpoint
-endpointslice-controller                        endpointslice
-endpointslice-mirroring-controller              endpointslicemirroring
-replicationcontroller-controller                replicationcontroller
-pod-garbage-collector-controller                podgc
-resourcequota-controller                        resourcequota
-namespace-controller                            namespace
-serviceaccount-controller                       serviceaccount
-garbage-collector-controller                    garbagecollector
-daemonset-controller                            daemonset
-job-controller                                  job
-podgroup-protection-controller                  -                           GenericWorkload
-deployment-controller                           deployment
-replicaset-controller                           replicaset
-horizontal-pod-autoscaler-controller            horizontalpodautoscaling
-disruption-controller                           disruption
-statefulset-controller                          statefulset
-cronjob-controller                              cronjob
-certificatesigningrequest-signing-controller    csrsigning
-certificatesigningrequest-approving-controller  csrapproving
-certificatesigningrequest-cleaner-controller    csrcleaner
-podcertificaterequest-cleaner-controller        -                           PodCertificateRequest
-ttl-controller                                  ttl
-bootstrap-signer-controller                     bootstrapsigner             off
-token-cleaner-controller                        tokencleaner                off
-node-ipam-controller                            nodeipam
-node-lifecycle-controller                       nodelifecycle
-service-lb-controller                           service                     cloud
-node-route-controller                           route                       cloud
-cloud-node-lifecycle-controller                 cloud-node-lifecycle        cloud
-persistentvolume-binder-controller              persistentvolume-binder
-persistentvolume-attach-detach-controller       attachdetach
-persistentvolume-expander-controller            persistentvolume-expander
-clusterrole-aggregation-controller              clusterrole-aggregation
-persistentvolumeclaim-protection-controller     pvc-protection
-persistentvolume-protection-controller          pv-protection
-volumeattributesclass-protection-controller     -                           VolumeAttributesClass
-ttl-after-finished-controller                   ttl-after-finished
-root-ca-certificate-publisher-controller        root-ca-cert-publisher
-kube-apiserver-serving-clustertrustbundle-publisher-controller - ClusterTrustBundle
-ephemeral-volume-controller                     ephemeral-volume
-storageversion-garbage-collector-controller storage-version-gc APIServerIdentity StorageVersionAPI
-resourceclaim-controller +resource-claim-controller DynamicResourceAllocation
-resourcepoolstatusrequest-controller            -                           DRAResourcePoolStatus
-device-taint-eviction-controller - DynamicResourceAllocation DRADeviceTaints
-legacy-serviceaccount-token-cleaner-controller  +legacy-service-account-token-cleaner
-validatingadmissionpolicy-status-controller     -
-taint-eviction-controller - SeparateTaintEvictionController
-service-cidr-controller - MultiCIDRServiceAllocator
-storage-version-migrator-controller             +svm
-selinux-warning-controller                      -                           off SELinuxChangePolicy
-"""
-"""A controller a line, in the order of upstream's ``NewControllerDescriptors``: name, older name
-(``+``: younger than 1.22), marks and required gates."""
-
+# %% book/02b_names_and_gates.ipynb#35958e5f
 MARKS = {"off": "disabled_by_default", "cloud": "cloud_provider", "special": "special_handling"}
 
 
-def _descriptor(line: str) -> ControllerDescriptor:
+def read_row(line: str) -> ControllerDescriptor:
+    """Read a row of the table."""
     name, alias, *rest = line.split()
     return ControllerDescriptor(
         name,
@@ -112,28 +60,7 @@ def _descriptor(line: str) -> ControllerDescriptor:
 
 def new_controller_descriptors() -> dict[str, ControllerDescriptor]:
     """Return today's controllers by name, in upstream's order; the special one comes first."""
-    found = map(_descriptor, TABLE.strip().splitlines())
-    return {descriptor.name: descriptor for descriptor in found}
-
-
-def new_controller_initializers(
-    gates: FeatureGates, *, cloud_loops: bool = True
-) -> dict[str, ControllerDescriptor]:
-    """Return the controllers of 1.22 by the names that they had then.
-
-    Args:
-        gates: What is not switched on is not in the table.
-        cloud_loops: Whether the cloud's loops are in it; with an external cloud they are not.
-    """
-    out = {}
-    for line in TABLE.strip().splitlines():
-        found, old = _descriptor(line), line.split()[1]
-        there = all(map(gates.enabled, found.required_feature_gates)) and (
-            cloud_loops or not found.cloud_provider
-        )
-        if there and old[0] not in "-+":
-            out[old] = found
-    return out
+    return {row.name: row for row in map(read_row, TABLE)}
 
 
 def names_of(descriptors: Mapping[str, ControllerDescriptor]) -> Names:
@@ -142,14 +69,16 @@ def names_of(descriptors: Mapping[str, ControllerDescriptor]) -> Names:
     return Names(tuple(sorted(descriptors)), aliases)
 
 
-TODAY = names_of(new_controller_descriptors())
-
-
 def disabled_by_default(descriptors: Mapping[str, ControllerDescriptor]) -> list[str]:
     """Return the names that run only if they are named."""
     return sorted(name for name, d in descriptors.items() if d.disabled_by_default)
 
 
+KNOWN_NAMES = names_of(new_controller_descriptors())
+"""What ``--controllers`` may name today."""
+
+
+# %% book/02b_names_and_gates.ipynb#cbfe9fdc
 def is_controller_enabled(
     name: str, off_by_default: Iterable[str], controllers: Iterable[str]
 ) -> bool:
@@ -166,3 +95,24 @@ def is_controller_enabled(
             return entry == name
         star = star or entry == "*"
     return star and name not in off_by_default
+
+
+# %% book/02b_names_and_gates.ipynb#c35bc64c
+def new_controller_initializers(
+    gates: FeatureGates, *, cloud_loops: bool = True
+) -> dict[str, ControllerDescriptor]:
+    """Return the controllers of 1.22 by the names that they had then.
+
+    Args:
+        gates: What is not switched on is not in the table.
+        cloud_loops: Whether the cloud's loops are in it; with an external cloud they are not.
+    """
+    out = {}
+    for line in TABLE:
+        row, old = read_row(line), line.split()[1]
+        there = all(map(gates.enabled, row.required_feature_gates)) and (
+            cloud_loops or not row.cloud_provider
+        )
+        if there and old[0] not in "-+":
+            out[old] = row
+    return out

@@ -21,11 +21,7 @@ G = TypeVar("G", bound="Group")
 class Setting(Generic[T]):
     """A field of a `Group`: one row of the table of flags.
 
-    Attributes:
-        kind: The flag's type.
-        flag: Its name without dashes; empty: no flag sets this field.
-        section: The flag's section, if it is not the group's.
-        hidden: Deprecated: it works, and the help does not show it.
+    Without a name for the flag, no flag sets it. A hidden flag works, and the help is silent.
     """
 
     kind: Kind[T]

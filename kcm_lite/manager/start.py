@@ -53,16 +53,20 @@ NOT_BUILT = "kcm_lite knows the name and has no such controller"
 
 
 def gates_for(gates: FeatureGates) -> Gates:
-    """Return the switches of the controllers that the gates ask for: today's, or those of 1.22."""
+    """Return the switches of the controllers that the gates ask for.
+
+    A switch whose gate is off is false; a number is then that of 1.22.
+    """
 
     def chosen(controller: str) -> Any:
-        old, new = getattr(RELEASE_1_22, controller), getattr(TODAY, controller)
+        new, old = getattr(TODAY, controller), getattr(RELEASE_1_22, controller)
         off = {}
         for switch in fields(new):
             source = BEHAVIOURS.get(f"{controller}.{switch.name}", "1.0")
             on = gates.since(source) if source[0].isdigit() else gates.enabled(source)
             if not on:
-                off[switch.name] = getattr(old, switch.name)
+                value = getattr(old, switch.name)
+                off[switch.name] = False if isinstance(value, bool) else value
         return replace(new, **off)
 
     return Gates(**{part.name: chosen(part.name) for part in fields(Gates)})
