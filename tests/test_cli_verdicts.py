@@ -155,6 +155,78 @@ def test_a_change_before_the_pods_are_there_is_told(ask: Any) -> None:
     assert verdict(data)["availableBefore"] == 4 and "it began when" not in out
 
 
+def plan(*actions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    about = {"kind": "Deployment", "name": "web"}
+    steps = [{**about, **action} for action in actions]
+    return {"id": "s", "until": 60, "objects": [deployment(4)], "actions": steps, **more}
+
+
+@pytest.mark.parametrize(
+    ("actions", "started"),
+    [
+        ([{"at": 10, "do": "setImage", "image": "app:2"}], 10),
+        # a size while it rolls belongs to it, a size later is something new
+        (
+            [
+                {"at": 10, "do": "setImage", "image": "app:2"},
+                {"at": 11, "do": "scale", "replicas": 6},
+            ],
+            10,
+        ),
+        (
+            [
+                {"at": 10, "do": "setImage", "image": "app:2"},
+                {"at": 30, "do": "scale", "replicas": 6},
+            ],
+            30,
+        ),
+        # another template is another rollout
+        (
+            [
+                {"at": 10, "do": "setImage", "image": "app:2"},
+                {"at": 11, "do": "setImage", "image": "app:3"},
+            ],
+            11,
+        ),
+        # a pause is part of it
+        (
+            [
+                {"at": 10, "do": "setImage", "image": "app:2"},
+                {"at": 11, "do": "pause"},
+                {"at": 20, "do": "resume"},
+            ],
+            10,
+        ),
+        (
+            [
+                {"at": 10, "do": "setImage", "image": "app:2"},
+                {"at": 30, "do": "pause"},
+                {"at": 31, "do": "resume"},
+            ],
+            10,
+        ),
+    ],
+)
+def test_when_a_rollout_begins(ask: Any, actions: list[dict[str, Any]], started: float) -> None:
+    code, _, _, data = ask(plan(*actions))
+    answer = verdict(data)
+    assert code == 0 and answer["state"] == "finished"
+    assert answer["started"] == started < answer["finished"]
+
+
+def test_an_undo_ends_what_was_stuck(ask: Any) -> None:
+    bad = {"match": {"image": "app:2"}, "neverReady": True}
+    actions = [
+        {"at": 10, "do": "setImage", "image": "app:2"},
+        {"at": 30, "do": "status"},
+        {"at": 40, "do": "undo"},
+    ]
+    raw = plan(*actions, kubelet={"overrides": [bad]})
+    _, out, _, data = ask(raw)
+    assert verdict(data)["state"] == "finished" and verdict(data)["started"] == 40
+    assert "00:30.0  kubectl rollout status: Waiting for deployment " in out
+
+
 def test_recreate_promises_nothing(ask: Any) -> None:
     raw = deployment(3, strategy={"type": "Recreate"})
     _, out, _, data = ask(raw, "--set-image", "app:2")

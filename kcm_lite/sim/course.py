@@ -12,7 +12,7 @@ import msgspec
 
 from kcm_lite.api.apps import Deployment, ReplicaSet
 from kcm_lite.api.core import Pod
-from kcm_lite.api.meta import Object, controller_of
+from kcm_lite.api.meta import Object, controller_of, replace
 from kcm_lite.controllers.rollout import deployment_complete, max_surge, min_available, wanted
 from kcm_lite.sim.cluster import START
 from kcm_lite.sim.verdicts import is_ready
@@ -49,8 +49,10 @@ class Course(msgspec.Struct):
     Attributes:
         last: Its last version.
         created: When it was created.
-        changed: When its spec last changed.
-        finished: When its status first said, after that, that it is complete; None: it did not.
+        changed: When its last rollout began: with its last template, or its last size if it was
+            at rest then.
+        finished: When its status first said, after the last change, that it is complete; None: it
+            did not.
         gone: When and by whom it was deleted, None if it is still there.
         points: Its pods over time.
         sizes: (second, name of the replica set, ``spec.replicas``), each time that one changes.
@@ -66,11 +68,11 @@ class Course(msgspec.Struct):
 
     @property
     def is_first(self) -> bool:
-        """Whether the spec never changed: this is the first rollout."""
+        """Whether there was no other before: this is the first rollout."""
         return self.changed == self.created
 
     def window(self, end: float) -> list[Point]:
-        """Return the points that held from the last change on until it was done, or ``end``."""
+        """Return the points that held from its beginning on until it was done, or ``end``."""
         stop = end if self.finished is None else self.finished
         before = [p for p in self.points if p.t <= self.changed]
         return [*before[-1:], *(p for p in self.points if self.changed < p.t <= stop)]
@@ -122,7 +124,7 @@ def _deployment(reader: _Reader, w: ApiWrite, d: Deployment) -> None:
     if course is None:
         course = reader.courses[uid] = Course(d, w.t, w.t)
     elif d.spec is not course.last.spec and d.spec != course.last.spec:
-        course.changed, course.finished = w.t, None
+        _change(course, d, w.t)
     course.last = d
     if w.new is None:
         course.gone = (w.t, w.agent)
@@ -132,6 +134,17 @@ def _deployment(reader: _Reader, w: ApiWrite, d: Deployment) -> None:
     steps = reader.limits.setdefault(uid, [])
     if not steps or steps[-1][1:] != limits:
         steps.append((w.t, *limits))
+
+
+def _change(course: Course, d: Deployment, t: float) -> None:
+    """Begin anew: with a new template always, with another size only after the end."""
+    old = course.last.spec
+    new_template = d.spec.template != old.template
+    if new_template or course.finished is not None:
+        if replace(d.spec, paused=old.paused) == old:
+            return  # only paused, or resumed
+        course.changed = t
+    course.finished = None
 
 
 def _set(reader: _Reader, w: ApiWrite, rs: ReplicaSet) -> None:

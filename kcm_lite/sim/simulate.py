@@ -28,7 +28,16 @@ from kcm_lite.sim.steps import ActionFailed
 from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import Line, around, timeline
 
-FINAL = ("Job", "ReplicaSet", "ReplicationController", "Pod", "ResourceQuota", "ConfigMap", "Node")
+FINAL = (
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "Pod",
+    "ResourceQuota",
+    "ConfigMap",
+    "Node",
+)
 """The kinds whose tables end a report, if there are any; nodes only if one takes no pods."""
 
 LONGEST = 40
