@@ -46,6 +46,7 @@ class LeaderCallbacks:
     on_new_leader: Callable[[str], None] | None = None
 
 
+# %% book/01b_leader_election.ipynb#5fa0ffcd
 class LeaderMetrics(Protocol):
     """Who counts."""
 
@@ -98,7 +99,7 @@ def check_durations(lease_duration: float, renew_deadline: float, retry_period: 
             raise ValueError(f"{name} must be greater than zero")
 
 
-# %% book/01b_leader_election.ipynb#02a2612c
+# %% book/01b_leader_election.ipynb#71fe0965
 NOTHING = LeaderElectionRecord()
 
 
@@ -127,6 +128,7 @@ class LeaderElector:
         return self.observed_record.holder_identity == self.config.lock.identity
 
 
+# %% book/01b_leader_election.ipynb#91656102
 def new_leader_elector(
     config: LeaderElectionConfig, clock: Clock, rng: random.Random | None = None
 ) -> LeaderElector:

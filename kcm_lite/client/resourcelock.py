@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -98,52 +99,47 @@ class Lock(Protocol):
 
 
 # %% book/01b_leader_election.ipynb#3d32b979
+@dataclass
 class LeaseLock:
     """A lock that is a Lease in the API server (``resourcelock.LeaseLock``).
 
-    Args:
+    Attributes:
         identity: Who this process is; no other may have the same.
         timeout: Seconds for one request, so that a hung one does not cost the leadership.
         recorder: Where *became leader* and *stopped leading* are told.
+        lease: As this process saw it last.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        namespace: str,
-        name: str,
-        *,
-        identity: str,
-        timeout: float = 5.0,
-        recorder: EventRecorder | None = None,
-    ) -> None:
-        self.client, self.clock, self.identity = client, clock, identity
-        self.namespace, self.name, self.timeout = namespace, name, timeout
-        self.recorder = recorder
-        self._lease: Lease | None = None  # as this process saw it last
+    client: Client
+    clock: Clock
+    namespace: str
+    name: str
+    identity: str
+    timeout: float = 5.0
+    recorder: EventRecorder | None = None
+    lease: Lease | None = None
 
     async def get(self) -> LeaderElectionRecord:
         """Read the record; ``NotFound`` if there is none."""
         async with timeout(self.clock, self.timeout):
-            self._lease = await self.client.get(Lease, self.namespace, self.name)
-        return record_of(self._lease.spec)
+            self.lease = await self.client.get(Lease, self.namespace, self.name)
+        return record_of(self.lease.spec)
 
     async def create(self, record: LeaderElectionRecord) -> None:
         """Make the Lease; ``AlreadyExists`` if someone was quicker."""
-        lease = Lease(metadata=ObjectMeta(namespace=self.namespace, name=self.name))
+        meta = ObjectMeta(namespace=self.namespace, name=self.name)
         async with timeout(self.clock, self.timeout):
-            self._lease = await self.client.create(replace(lease, spec=spec_of(record)))
+            self.lease = await self.client.create(Lease(metadata=meta, spec=spec_of(record)))
 
     async def update(self, record: LeaderElectionRecord) -> None:
         """Write the Lease as seen last; ``Conflict`` if someone was quicker."""
-        if self._lease is None:
+        if self.lease is None:
             raise RuntimeError("lease not initialized, call get or create first")
         async with timeout(self.clock, self.timeout):
-            self._lease = await self.client.update(replace(self._lease, spec=spec_of(record)))
+            self.lease = await self.client.update(replace(self.lease, spec=spec_of(record)))
 
     def record_event(self, text: str) -> None:
         """Tell an event about the Lease."""
-        if self.recorder is not None and self._lease is not None:
+        if self.recorder is not None and self.lease is not None:
             message = f"{self.identity} {text}"
-            self.recorder.event(self._lease, "Normal", "LeaderElection", message)
+            self.recorder.event(self.lease, "Normal", "LeaderElection", message)

@@ -4,6 +4,8 @@ See: chapter *Leader election*, *A manager that waits*; upstream ``Run`` and ``l
 in ``cmd/kube-controller-manager/app``.
 """
 
+# Generated from the notebooks by tangle.py; edit them instead.
+
 from __future__ import annotations
 
 import asyncio
@@ -30,6 +32,7 @@ from kcm_lite.manager.registry import ControllerDescriptor, new_controller_descr
 from kcm_lite.manager.start import new_context, run
 from kcm_lite.trace import Trace
 
+# %% book/01b_leader_election.ipynb#d6de8562
 RELEASE_ON_EXIT = "ControllerManagerReleaseLeaderElectionLockOnExit"
 
 Descriptors = Mapping[str, ControllerDescriptor]
@@ -62,6 +65,7 @@ class Manager:
     _terminating: bool = False
 
 
+# %% book/01b_leader_election.ipynb#a083d5e9
 def start(manager: Manager) -> None:
     """Begin to wait for the lease; without leader election, run the controllers now."""
     config, descriptors = manager.completed.config, new_controller_descriptors()
@@ -86,6 +90,7 @@ def _spawn(manager: Manager, coro: Any, name: str) -> None:
     manager._elections.append(manager.clock.spawn(coro, name=name))
 
 
+# %% book/01b_leader_election.ipynb#c2061546
 async def _migrate(manager: Manager, lease: str, descriptors: Descriptors) -> None:
     """Ask for the second lease once the controllers under the first one run.
 
@@ -95,6 +100,7 @@ async def _migrate(manager: Manager, lease: str, descriptors: Descriptors) -> No
     await _elect(manager, lease, descriptors, "migration leaderelection")
 
 
+# %% book/01b_leader_election.ipynb#ad261e3e
 async def _elect(manager: Manager, lease: str, descriptors: Descriptors, what: str) -> None:
     """Wait for one lease and run these controllers under it."""
     config, clock = manager.completed.config, manager.clock
@@ -134,6 +140,7 @@ async def _elect(manager: Manager, lease: str, descriptors: Descriptors, what: s
     await run_elector(elector)
 
 
+# %% book/01b_leader_election.ipynb#79b52b4e
 async def _work(manager: Manager, lease: str, descriptors: Descriptors) -> None:
     manager.on_leading(lease)
     context = new_context(
@@ -144,6 +151,7 @@ async def _work(manager: Manager, lease: str, descriptors: Descriptors) -> None:
     await asyncio.Event().wait()  # the workers go on; only the end of the process stops them
 
 
+# %% book/01b_leader_election.ipynb#924d8c21
 def migration_split(
     plan: LeaderMigration | None, descriptors: Descriptors
 ) -> tuple[Descriptors, Descriptors]:

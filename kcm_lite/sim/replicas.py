@@ -26,6 +26,7 @@ from kcm_lite.sim.process import Process
 from kcm_lite.trace import ApiWrite, Note
 
 SOURCE = "manager"
+MAIN_LEASE = "kube-controller-manager"
 
 
 def manager_config(
@@ -96,6 +97,7 @@ class Replicas:
 
     Attributes:
         spans: Who worked under which lease, in order of the start.
+        ended: By name: when the manager ended.
         processes, managers: By name; those that run or ran last.
     """
 
@@ -113,6 +115,7 @@ class Replicas:
         self.config = config or manager_config()
         self.ahead, self.rate = dict(ahead or {}), dict(rate or {})
         self.spans: list[Span] = []
+        self.ended: dict[str, float] = {}
         self.processes: dict[str, Process] = {}
         self.managers: dict[str, Manager] = {}
         self._frozen: dict[str, list[str]] = {}  # by name: the leases that it acted under
@@ -131,6 +134,7 @@ class Replicas:
         if old is not None and old.alive:
             raise ValueError(f"{name} runs already")
         self._runs += 1
+        self.ended.pop(name, None)
         cluster = self.cluster
         process = Process(
             cluster.clock,
@@ -212,6 +216,7 @@ class Replicas:
 
     def _end(self, process: Process, why: str) -> None:
         self._close(process.name, why)
+        self.ended[process.name] = self.cluster.now
         self._note(process.name, why)
         process.kill()
 
@@ -229,11 +234,11 @@ class Replicas:
         """Return the names of those that have not ended."""
         return [name for name, process in self.processes.items() if process.alive]
 
-    def leaders(self, lease: str = "kube-controller-manager") -> list[str]:
+    def leaders(self, lease: str = MAIN_LEASE) -> list[str]:
         """Return who works under a lease now: more than one is what must not be."""
         return [s.replica for s in self.spans if s.lease == lease and s.end is None]
 
-    def changes(self, lease: str = "kube-controller-manager") -> list[Change]:
+    def changes(self, lease: str = MAIN_LEASE) -> list[Change]:
         """Return every write of a lease."""
         found = []
         for write in self.cluster.trace.of(ApiWrite, resource="leases", name=lease):
@@ -243,7 +248,7 @@ class Replicas:
                 found.append(Change(write.t, holder, spec.lease_transitions or 0))
         return found
 
-    def overlaps(self, lease: str = "kube-controller-manager") -> list[tuple[float, float]]:
+    def overlaps(self, lease: str = MAIN_LEASE) -> list[tuple[float, float]]:
         """Return the times, from and to, in which two managers worked under one lease."""
         now = self.cluster.now
         spans = sorted(
@@ -256,7 +261,7 @@ class Replicas:
             last = max(last, end)
         return out
 
-    def gaps(self, lease: str = "kube-controller-manager") -> list[tuple[float, float]]:
+    def gaps(self, lease: str = MAIN_LEASE) -> list[tuple[float, float]]:
         """Return the times, from and to, in which nobody worked, after somebody had."""
         now = self.cluster.now
         spans = sorted(
