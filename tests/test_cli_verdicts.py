@@ -292,6 +292,35 @@ def test_a_target_in_another_namespace(ask: Any) -> None:
         assert states.pop(stuck) == "stuck" and set(states.values()) == {"finished"}
 
 
+def test_adopted_sets_bring_their_pods(ask: Any) -> None:
+    orphan = replica_set(3, "old")
+    orphan["metadata"]["labels"] = {"app": "web"}
+    orphan["spec"]["selector"] = deployment()["spec"]["selector"]
+    orphan["spec"]["template"] = deployment()["spec"]["template"]
+    create = {"at": 20, "do": "create", "object": deployment(3)}
+    raw = {"id": "s", "until": 40, "objects": [orphan], "actions": [create]}
+    _, out, _, data = ask(raw)
+    answer = verdict(data)
+    assert (answer["subject"], answer["peak"]) == ("Deployment/web", 3)
+    assert "at most 3 pods at once (3 wanted)" in out
+
+
+def test_orphaned_sets_keep_theirs() -> None:
+    cluster = Cluster()
+    cluster.apply(deployment(2))
+    cluster.run_for(10)
+    cluster.delete("deploy/web", propagation="Orphan")
+    cluster.run_for(10)
+    cluster.apply(deployment(2))
+    cluster.run_for(10)
+    first, second = courses(cluster.trace, cluster.now)
+    assert first.points[-1].pods == 0 == first.points[-1].available
+    assert first.gone is not None and second.gone is None
+    last = second.points[-1]
+    assert (last.pods, last.available, last.terminating) == (2, 2, 0)
+    assert [size for _, _, size in second.sizes] == [2]
+
+
 # ---- Job
 
 

@@ -216,7 +216,7 @@ def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]
 def _sizes(d: Deployment, points: list[Point], n: dict[str, Any]) -> list[str]:
     """Return what a rollout cost in pods and in availability, in words."""
     top = max(points, key=lambda p: p.pods)
-    peak = f"at most {top.pods} pods at once ({top.wanted} wanted"
+    peak = f"at most {top.pods} {_plural(top.pods)} at once ({top.wanted} wanted"
     if top.wanted < top.pods <= top.ceiling:
         peak += f", {top.ceiling - top.wanted} more allowed"
     peak += ")"
@@ -233,6 +233,10 @@ def _sizes(d: Deployment, points: list[Point], n: dict[str, Any]) -> list[str]:
             of = f"{n['availableBefore']} of {n['wantedBefore']}"
             out.append(f"it began when only {of} were available")
     return out
+
+
+def _plural(pods: int) -> str:
+    return "pod" if pods == 1 else "pods"
 
 
 def _span(seconds: float) -> str:
@@ -258,8 +262,10 @@ def _job(course: JobCourse, end: float) -> Answer:
     else:
         state, line = "unfinished", f"{subject} has not ended after {_span(seconds)}"
     counts = f"{status.succeeded} succeeded, {status.failed} failed"
-    pods = "1 pod" if course.pods == 1 else f"{course.pods} pods"
-    facts = [f"{pods} used: {counts}" + (f", {status.active} active" if status.active else "")]
+    other = course.pods - status.succeeded - status.failed - status.active
+    counts += f", {status.active} active" if status.active else ""
+    counts += f", {other} not counted" if other > 0 else ""
+    facts = [f"{course.pods} {_plural(course.pods)} used: {counts}"]
     if course.backoff:
         facts.append(f"{_span(course.backoff)} lost in back-off")
     if course.gone is not None:

@@ -6,6 +6,7 @@ A pod is available when it has been ready for ``minReadySeconds`` and is not on 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -78,29 +79,44 @@ class Course(msgspec.Struct):
         return [*before[-1:], *(p for p in self.points if self.changed < p.t <= stop)]
 
 
+Change = tuple[float, int, int, int]
+"""When, and by how many pods, of those on their way out, and of the available ones."""
+
+
 class _Life(msgspec.Struct):
     """A pod while the trace is read."""
 
-    owner: str  # uid of the Deployment
+    owner: str  # uid of the replica set
     terminating: bool = False
     ready_since: float | None = None
 
 
-class _Reader(msgspec.Struct):
-    """What is known while the trace is read."""
+class _Set(msgspec.Struct):
+    """A replica set while the trace is read.
 
-    end: float
-    courses: dict[str, Course] = {}  # by uid of the Deployment
-    owners: dict[str, str] = {}  # uid of a replica set -> of its Deployment
+    Attributes:
+        spans: (uid of the Deployment that owns it, from when, until when), one after the other.
+        changes: What became of its pods.
+    """
+
+    min_ready: int
+    size: int = -1
+    spans: list[tuple[str, float, float]] = []
+    changes: list[Change] = []
+
+
+class _Reader(msgspec.Struct):
+    """What is known while the trace is read, by uid."""
+
+    courses: dict[str, Course] = {}
+    sets: dict[str, _Set] = {}
     lives: dict[str, _Life] = {}
-    sizes: dict[str, int] = {}
-    changes: dict[str, list[tuple[float, int, int, int]]] = {}  # t, pods, terminating, available
     limits: dict[str, list[tuple[float, int, int, int]]] = {}  # t, wanted, floor, ceiling
 
 
 def courses(trace: Trace, end: float) -> list[Course]:
     """Return the course of every Deployment that there was, up to a second of the run."""
-    reader = _Reader(end)
+    reader = _Reader()
     for w in trace.of(ApiWrite):
         obj = w.new if w.new is not None else w.old
         if w.code >= 300 or obj is None:
@@ -114,7 +130,8 @@ def courses(trace: Trace, end: float) -> list[Course]:
     for life in reader.lives.values():
         _unready(reader, life, end, at_end=True)
     for uid, course in reader.courses.items():
-        course.points = _points(reader.limits[uid], reader.changes.get(uid, []))
+        changes = [c for rs in reader.sets.values() for c in _changes_for(rs, uid)]
+        course.points = _points(reader.limits[uid], changes)
     return list(reader.courses.values())
 
 
@@ -148,22 +165,31 @@ def _change(course: Course, d: Deployment, t: float) -> None:
 
 
 def _set(reader: _Reader, w: ApiWrite, rs: ReplicaSet) -> None:
-    uid = _owner(rs)
-    if uid not in reader.courses:
-        return
-    reader.owners[rs.metadata.uid] = uid
+    owner = _owner(rs) if w.new is not None else ""
+    known = reader.sets.get(rs.metadata.uid)
+    if known is None:
+        known = reader.sets[rs.metadata.uid] = _Set(rs.spec.min_ready_seconds)
+    known.min_ready = rs.spec.min_ready_seconds
+    before = known.spans[-1] if known.spans else ("", 0.0, 0.0)
+    current = before[0] if before[2] == math.inf else ""
+    if owner != current:
+        if current:
+            known.spans[-1] = (current, before[1], w.t)
+        if owner in reader.courses:
+            known.spans.append((owner, w.t, math.inf))
     size = 0 if w.new is None else wanted(rs)
-    if reader.sizes.get(rs.metadata.uid) != size:
-        reader.sizes[rs.metadata.uid] = size
-        reader.courses[uid].sizes.append((w.t, rs.metadata.name, size))
+    course = reader.courses.get(owner or current)
+    if course is not None and (known.size != size or owner != current):
+        known.size = size
+        course.sizes.append((w.t, rs.metadata.name, size if owner else 0))
 
 
 def _pod(reader: _Reader, w: ApiWrite, pod: Pod) -> None:
     uid = pod.metadata.uid
     life = reader.lives.get(uid)
     if life is None:
-        owner = reader.owners.get(_owner(pod))
-        if owner is None or w.new is None:
+        owner = _owner(pod)
+        if owner not in reader.sets or w.new is None:
             return
         life = reader.lives[uid] = _Life(owner)
         _count(reader, life, w.t, pods=1)
@@ -187,7 +213,7 @@ def _unready(reader: _Reader, life: _Life, t: float, *, at_end: bool = False) ->
     """Count the time that a pod was available, now that it is over, or at the end of the run."""
     if life.ready_since is None:
         return
-    wait = reader.courses[life.owner].last.spec.min_ready_seconds
+    wait = reader.sets[life.owner].min_ready
     since = life.ready_since
     if wait:  # counted from the time of the condition, which is in whole seconds
         since = max(since, math.floor(since + FRACTION) - FRACTION + wait)
@@ -207,7 +233,7 @@ def _count(
     terminating: int = 0,
     available: int = 0,
 ) -> None:
-    reader.changes.setdefault(life.owner, []).append((t, pods, terminating, available))
+    reader.sets[life.owner].changes.append((t, pods, terminating, available))
 
 
 def _owner(obj: Object) -> str:
@@ -215,9 +241,25 @@ def _owner(obj: Object) -> str:
     return ref.uid if ref else ""
 
 
-def _points(
-    limits: list[tuple[float, int, int, int]], changes: list[tuple[float, int, int, int]]
-) -> list[Point]:
+def _changes_for(rs: _Set, uid: str) -> Iterator[Change]:
+    """Yield what became of a set's pods while a Deployment owned it."""
+    for owner, start, end in rs.spans:
+        if owner == uid:
+            until = [c for c in rs.changes if c[0] < end]
+            yield _sum(start, [c for c in until if c[0] <= start])
+            yield from (c for c in until if c[0] > start)
+            if end < math.inf:
+                yield _sum(end, until, -1)
+
+
+def _sum(t: float, changes: list[Change], sign: int = 1) -> Change:
+    pods = sum(c[1] for c in changes)
+    terminating = sum(c[2] for c in changes)
+    available = sum(c[3] for c in changes)
+    return t, sign * pods, sign * terminating, sign * available
+
+
+def _points(limits: list[tuple[float, int, int, int]], changes: list[Change]) -> list[Point]:
     """Return what holds from each moment on at which a limit or a count changes."""
     moments = sorted({t for t, *_ in limits} | {t for t, *_ in changes})
     steps, left = iter(sorted(changes)), limits[:]
