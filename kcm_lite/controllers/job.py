@@ -22,7 +22,7 @@ from kcm_lite.api.core import Pod
 from kcm_lite.api.meta import Condition, object_key, replace
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
-from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.informer import SharedInformer, SharedInformerFactory
 from kcm_lite.client.ratelimit import ItemExponentialFailureRateLimiter
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
@@ -274,6 +274,13 @@ def new_job_controller(
         trace=trace,
     )
     jc.queue.lag = TIMER_LAG
+    subscribe(jc, jobs, pods)
+    return jc
+
+
+# %% book/08_job.ipynb#0ff13059
+def subscribe(jc: JobController, jobs: SharedInformer[Job], pods: SharedInformer[Pod]) -> None:
+    """Have the pods indexed as the controller reads them, and the handlers called."""
     pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
     jobs.add_event_handler(
         partial(handlers.add_job, jc),
@@ -285,10 +292,8 @@ def new_job_controller(
         partial(handlers.update_pod, jc),
         partial(handlers.delete_pod, jc),
     )
-    return jc
 
 
-# %% book/08_job.ipynb#0ff13059
 async def run(jc: JobController, workers: int = 5) -> None:
     """Start the workers of both queues once the caches hold their first list."""
     await jc.jobs.processor.synced.wait()

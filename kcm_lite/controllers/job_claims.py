@@ -32,7 +32,7 @@ from kcm_lite.reconcile.refmanager import (
 )
 
 
-# %% book/08_job.ipynb#82700634
+# %% book/08c_job_pods.ipynb#da809569
 async def claim_pods(jc: JobController, job: Job) -> list[Pod]:
     """Adopt orphans, release strangers, return the Job's pods.
 
@@ -62,6 +62,7 @@ async def claim_pods(jc: JobController, job: Job) -> list[Pod]:
     return [_as_adopted(job, pod) if tracking else pod for pod in claimed]
 
 
+# %% book/08c_job_pods.ipynb#c1d68584
 def _all_mine(job: Job, selector: Selector, pods: list[Pod]) -> bool:
     """Whether there is nothing to adopt or release. Pods of one template share their labels."""
     uid, seen = job.metadata.uid, set[tuple[int, int]]()
@@ -86,7 +87,7 @@ def _as_adopted(job: Job, pod: Pod) -> Pod:
     return replace(pod, metadata=replace(meta, finalizers=finalizers))
 
 
-# %% book/08_job.ipynb#e7fea8a0
+# %% book/08c_job_pods.ipynb#b969c75b
 async def sync_orphan_pod(jc: JobController, key: OrphanKey) -> None:
     """Take the finalizer off pods whose Job is gone or finished."""
     if key.name:

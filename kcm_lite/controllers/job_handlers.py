@@ -15,7 +15,7 @@ from kcm_lite.client.cache import NAMESPACE_INDEX, Tombstone, last_state
 from kcm_lite.controllers.job_pods import has_tracking_finalizer
 from kcm_lite.controllers.job_types import JobController, OrphanKey
 
-# %% book/08_job.ipynb#d62d5e4b
+# %% book/08c_job_pods.ipynb#237c4b3f
 SYNC_BATCH_PERIOD = 1.0
 """Seconds in which what happens to the pods of a Job leads to one sync."""
 
@@ -48,7 +48,7 @@ def enqueue_orphans_of(jc: JobController, job: Job) -> None:
     jc.orphan_queue.add(OrphanKey(job.metadata.namespace, selector=str(selector)))
 
 
-# %% book/08_job.ipynb#68f35121
+# %% book/08c_job_pods.ipynb#f0f5305b
 def add_job(jc: JobController, job: Job, initial: bool = False) -> None:
     """A Job is new: sync it at once."""
     jc.queue.add(object_key(job))
@@ -82,7 +82,7 @@ def delete_job(jc: JobController, obj: Job | Tombstone[Job]) -> None:
     jc.backoff.pop(key, None)
 
 
-# %% book/08_job.ipynb#9d2620e9
+# %% book/08c_job_pods.ipynb#091eb8f5
 def resolve_controller_ref(jc: JobController, namespace: str, ref: OwnerReference) -> Job | None:
     """Find the Job that a reference means: by name, then make sure that it is the same one."""
     if ref.kind != Job.KIND:
@@ -103,7 +103,7 @@ def get_pod_jobs(jc: JobController, pod: Pod) -> list[Job]:
     return found
 
 
-# %% book/08_job.ipynb#8b16b3a1
+# %% book/08c_job_pods.ipynb#40a1ddcf
 def add_pod(jc: JobController, pod: Pod, initial: bool = False) -> None:
     """A pod is new: one creation less to expect."""
     if pod.metadata.deletion_timestamp is not None:
@@ -138,7 +138,7 @@ def delete_pod(jc: JobController, obj: Pod | Tombstone[Pod], *, final: bool = Tr
     wake(jc, owner)
 
 
-# %% book/08_job.ipynb#6eca1ed2
+# %% book/08c_job_pods.ipynb#4ea2cd55
 def update_pod(jc: JobController, old: Pod, cur: Pod) -> None:
     """A pod has changed: wake its Job, and the one it had before if that is another."""
     before, after = old.metadata, cur.metadata

@@ -18,13 +18,12 @@ from kcm_lite.api.batch import COMPLETION_INDEX
 from kcm_lite.api.core import Pod
 from kcm_lite.api.golang import parse_int
 
-# %% book/08b_job_rules.ipynb#694f58bb
+# %% book/08b_job_rules.ipynb#7a7c0e93
 Interval = tuple[int, int]
 Intervals = tuple[Interval, ...]
 """First and last index of each run, in order, with gaps between them."""
 
 
-# %% book/08b_job_rules.ipynb#7a7c0e93
 def merge(a: Intervals, b: Intervals) -> Intervals:
     """Return the union of two ordered lists of intervals; neighbours become one."""
     out: list[Interval] = []

@@ -86,6 +86,7 @@ async def sync_job_1_22(jc: JobController, key: str) -> None:
             return  # whoever changed the Job has it synced again
 
 
+# %% book/08_job.ipynb#ef85eb53
 async def step_1_22(jc: JobController, job: Job) -> None:
     """Count, judge, act on the pods, write the counts."""
     key, may_act = object_key(job), jc.expectations.satisfied_expectations(object_key(job))
@@ -142,6 +143,7 @@ def judge_1_22(jc: JobController, view: View, new_failure: bool) -> Condition | 
     return None
 
 
+# %% book/08_job.ipynb#e7610c25
 async def go_on_1_22(jc: JobController, view: View, may_act: bool) -> tuple[Exception | None, bool]:
     """Manage the pods; then see whether the Job is complete, suspended or resumed."""
     error, managed = None, may_act and view.job.metadata.deletion_timestamp is None
@@ -155,7 +157,7 @@ async def go_on_1_22(jc: JobController, view: View, may_act: bool) -> tuple[Exce
     return error, managed and note_suspension(jc, view)
 
 
-# %% book/08_job.ipynb#e7610c25
+# %% book/08_job.ipynb#7938824d
 async def write_counts(jc: JobController, view: View, suspended: bool) -> bool:
     """Write what was counted, and the end, in one status; return whether there was a need to.
 

@@ -44,7 +44,7 @@ from kcm_lite.reconcile.podcontrol import is_namespace_terminating, new_controll
 from kcm_lite.reconcile.podutil import filter_terminating_pods, is_pod_ready
 from kcm_lite.reconcile.slowstart import SLOW_START_INITIAL_BATCH_SIZE, slow_start_batch
 
-# %% book/08_job.ipynb#a076b0ba
+# %% book/08c_job_pods.ipynb#b20b27bc
 MAX_POD_CREATE_DELETE_PER_SYNC = 500
 
 
@@ -74,7 +74,7 @@ async def manage_job(jc: JobController, view: View) -> Exception | None:
     return await create_missing(jc, view, missing) if missing > 0 else None
 
 
-# %% book/08_job.ipynb#2233c2d5
+# %% book/08c_job_pods.ipynb#718f6bff
 async def create_missing(jc: JobController, view: View, missing: int) -> Exception | None:
     """Create pods by slow start, unless a back-off says to wait."""
     job, now = view.job, jc.clock.now()
@@ -111,7 +111,7 @@ def pending_indexes(view: View, count: int) -> list[int]:
     return first_pending(taken, count, view.job.spec.completions or 0)
 
 
-# %% book/08_job.ipynb#3c85021d
+# %% book/08c_job_pods.ipynb#5a452226
 async def create_pods(
     jc: JobController, view: View, count: int, indexes: Sequence[int]
 ) -> Exception | None:
@@ -141,7 +141,7 @@ async def create_pods(
     return error
 
 
-# %% book/08_job.ipynb#78dfbbd8
+# %% book/08c_job_pods.ipynb#9e8ad488
 ENV = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
@@ -173,7 +173,7 @@ def _with_index_env(container: Container) -> Container:
     return replace(container, extra={**container.extra, "env": [*env, ENV]})
 
 
-# %% book/08_job.ipynb#71b5cbd0
+# %% book/08c_job_pods.ipynb#a43710f1
 MAX_GENERATED_NAME_LENGTH = 58  # 63 less the five letters that the server adds
 
 
@@ -203,7 +203,7 @@ def template_of_index(
     return PodTemplateSpec(metadata=meta, spec=spec)
 
 
-# %% book/08_job.ipynb#f55354d5
+# %% book/08c_job_pods.ipynb#c2944eb4
 def active_pods_for_removal(job: Job, pods: Sequence[Pod], at_least: int) -> list[Pod]:
     """Return the pods that go: first those that an Indexed Job has no use for, then the youngest.
 
@@ -231,7 +231,7 @@ def active_pods_for_removal(job: Job, pods: Sequence[Pod], at_least: int) -> lis
     return going
 
 
-# %% book/08_job.ipynb#bb885e69
+# %% book/08c_job_pods.ipynb#95c846ea
 async def delete_surplus(jc: JobController, view: View, pods: Sequence[Pod]) -> Exception | None:
     """Delete pods that are not to be counted: the finalizer goes first, then the pod."""
     key, errors = view.key, list[Exception]()
@@ -262,6 +262,7 @@ async def delete_surplus(jc: JobController, view: View, pods: Sequence[Pod]) -> 
     return errors[0] if errors else None
 
 
+# %% book/08c_job_pods.ipynb#cb23f781
 async def delete_active_pods(jc: JobController, view: View) -> tuple[int, Exception | None]:
     """Delete all active pods; they keep their finalizer until they are counted.
 

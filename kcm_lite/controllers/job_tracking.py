@@ -42,7 +42,6 @@ from kcm_lite.controllers.job_types import (
 # %% book/08_job.ipynb#793b5525
 MAX_UNCOUNTED_PODS = 500
 """How many pods one sync counts at most: their UIDs must fit into the status."""
-
 REMOVE_FINALIZER: dict[str, Any] = {
     "metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
 }
@@ -142,6 +141,7 @@ def note_ended_pods(view: View, waiting: Container[str]) -> tuple[list[Pod], boo
     return free, full, new_indexes > 0
 
 
+# %% book/08_job.ipynb#f5e6a102
 def counts_as_failed(pod: Pod, job: Job) -> bool:
     """Whether a failed pod is counted: not without a valid index, nor if a policy ignores it."""
     if not has_valid_index(pod, job):
@@ -158,7 +158,6 @@ def may_free(view: View, pod: Pod, failed: bool) -> bool:
     return failed and view.delayed.get(completion_index(pod)) is not pod
 
 
-# %% book/08_job.ipynb#f5e6a102
 def note_indexes(view: View) -> None:
     """Write the indexes that are done, and those that have failed, into the status."""
     if not is_indexed(view.job):
@@ -172,6 +171,7 @@ def note_indexes(view: View) -> None:
     )
 
 
+# %% book/08_job.ipynb#c989ff99
 def announce_end(jc: JobController, view: View) -> None:
     """Put the forerunner of Complete or Failed into the status: first it is known, then done."""
     end = view.end
@@ -198,7 +198,7 @@ def enact_end(jc: JobController, view: View) -> bool:
     return True
 
 
-# %% book/08_job.ipynb#c989ff99
+# %% book/08_job.ipynb#b17874b1
 def note_suspension(jc: JobController, view: View) -> bool:
     """Keep the Suspended condition and the start time as the spec has it; tell a change."""
     now, on = jc.clock.timestamp(), bool(view.job.spec.suspend)
@@ -215,7 +215,6 @@ def note_suspension(jc: JobController, view: View) -> bool:
     return True
 
 
-# %% book/08_job.ipynb#b17874b1
 def tell_end(jc: JobController, view: View) -> None:
     """Tell people how the Job has ended, and do not look at it again."""
     job, end = view.job, view.end
@@ -231,6 +230,7 @@ def tell_end(jc: JobController, view: View) -> None:
     jc.recorder.event(job, "Normal", "Completed", "Job completed")
 
 
+# %% book/08_job.ipynb#022d4efe
 async def remove_tracking_finalizers(
     jc: JobController, key: str, pods: Collection[Pod]
 ) -> tuple[set[str], Exception | None]:

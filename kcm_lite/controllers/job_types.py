@@ -140,6 +140,7 @@ NOTHING = UncountedTerminatedPods()
 NO_FAILURES = BackoffRecord()
 
 
+# %% book/08_job.ipynb#cb3cfafa
 @dataclass(slots=True)
 class View:
     """One Job and its pods, as one sync sees and changes them (``syncJobCtx``).
@@ -222,13 +223,13 @@ def with_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Con
     return None if new.status == "False" else (*conditions, new)
 
 
+# %% book/08_job.ipynb#bfcbebbc
 def decide(jc: JobController, key: str, what: str, subject: str, reason: str) -> None:
     """Put a choice and its reason into the trace."""
     if jc.trace is not None and jc.trace.detail:
         jc.trace.write(Decision(jc.clock.time(), AGENT, key, what, subject, reason))
 
 
-# %% book/08_job.ipynb#bfcbebbc
 async def write_status(jc: JobController, view: View) -> None:
     """Write the status, and go on with the Job as the server has it then.
 
