@@ -69,7 +69,8 @@ def answer(
 
 def _told(problem: Problem, flag: Flag) -> Problem:
     """Return a problem with what the command line says for its flag."""
-    return replace(problem, value=",".join(flag.given) or flag.default)
+    given = flag.given if flag.setting.kind.join else flag.given[-1:]
+    return replace(problem, value=",".join(given) or flag.default)
 
 
 def _version(options: KubeControllerManagerOptions) -> str:

@@ -104,13 +104,9 @@ ALL = {"ALPHA": "AllAlpha", "BETA": "AllBeta"}
 
 @dataclass(frozen=True)
 class FeatureGates:
-    """Which gates are on: a release's defaults, and what was set on top of them.
+    """A release's defaults and what was set on top; ``GateError`` if that is impossible.
 
-    Attributes:
-        minimum: The oldest release to get along with; only messages name it.
-
-    Raises:
-        GateError: A setting is impossible in this release.
+    ``minimum`` is the oldest release to get along with; only messages name it.
     """
 
     release: Release = TODAY

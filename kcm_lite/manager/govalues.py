@@ -75,7 +75,7 @@ def parse_float(text: str, single: bool = False) -> float:
         raise _syntax("ParseFloat", text)
     value = float(text)
     try:
-        struct.pack("f" if single else "d", value)
+        struct.pack("<f" if single else "<d", value)
     except OverflowError:
         value = float("inf")
     if abs(value) == float("inf") and "inf" not in text.lower():

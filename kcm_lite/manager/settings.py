@@ -115,7 +115,7 @@ def to_internal(kind: type[G], versioned: Mapping[str, Any]) -> G:
     group = kind()
     for setting in kind.settings():
         value = versioned[go_name(setting.name)]
-        value = setting.kind.parse(value) if setting.kind is DURATION else value
+        value = setting.kind.parse(value) if setting.kind is DURATION else copy.copy(value)
         group.__dict__[setting.name] = value
     for name, part in kind.parts().items():
         group.__dict__[name] = to_internal(part, versioned[go_name(name)])
