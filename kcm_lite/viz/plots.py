@@ -27,6 +27,7 @@ LINES = {
 AGENTS = ("#2a78b5", "#d9822b", "#2f9e62", "#9b6bd1", "#d1495b", "#8d99a8", "#2a9d9d", "#b08d57")
 MOST_PODS = 120  # rows of the plot of pods' lives
 MOST_WORKLOADS = 6
+TITLE = 22  # pixels that the title of a panel takes
 
 
 def layout(figure: go.Figure, end: float, *, height: int, narrow: int, title: str) -> go.Figure:
@@ -239,7 +240,11 @@ def _panels(table: pd.DataFrame) -> tuple[list[str], go.Figure]:
 
 
 def _finished(figure: go.Figure, names: list[str], end: float, most: int) -> go.Figure:
-    layout(figure, end, height=130 + 190 * len(names), narrow=40, title="pods")
+    height = 130 + 190 * len(names)
+    layout(figure, end, height=height, narrow=40, title="pods")
+    if len(names) > 1:  # the legend goes above the first panel's title
+        figure.update_annotations(font_size=12)
+        figure.update_layout(legend={"y": 1 + TITLE / (height - 80)})
     if most < 8:
         figure.update_yaxes(dtick=1)
     figure.update_xaxes(title_text="seconds", row=len(names))
