@@ -6,7 +6,7 @@ pd = pytest.importorskip("pandas")
 
 from kcm_lite.viz import frames  # noqa: E402
 from kcm_lite.viz.report import page  # noqa: E402
-from tests.sim_support import pod, replica_set, run  # noqa: E402
+from tests.sim_support import deployment, job, pod, replica_set, run  # noqa: E402
 
 RUN = run(
     objects=[replica_set(3), pod()],
@@ -87,3 +87,33 @@ def test_a_page_without_pods_or_detail_has_what_there_is() -> None:
     text = page(run_scenario(scenario(until=5), detail=False))
     assert "<h2>Pods</h2>" not in text and "<h2>Work queues</h2>" not in text
     assert "<h2>Timeline</h2>" in text
+
+
+def test_rollouts_and_sizes_follow_a_deployment() -> None:
+    image = {"at": 6, "do": "setImage", "kind": "deploy", "name": "web", "image": "app:2"}
+    trace = run(objects=[deployment(3), replica_set(1, name="lone")], actions=[image]).cluster.trace
+    course = frames.rollouts(trace, end=20)
+    assert course["workload"].unique().tolist() == ["Deployment/web"]
+    assert course["t"].is_monotonic_increasing
+    assert course["pods"].max() == course["ceiling"].max() == 4
+    assert course[course["t"] > 5]["available"].min() == 3
+    assert course.iloc[-1][["pods", "available", "terminating"]].tolist() == [3, 3, 0]
+    sizes = frames.set_sizes(trace, end=20)
+    old, new = sizes["set"].unique()
+    assert sizes[sizes["set"] == old]["size"].tolist() == [3, 2, 1, 0]
+    assert sizes[sizes["set"] == new]["size"].tolist() == [1, 2, 3]
+
+
+def test_jobs_follow_the_status_and_end_with_the_job() -> None:
+    batch = job(completions=2, ttlSecondsAfterFinished=3)
+    trace = run(objects=[batch], kubelet={"exit": {"after": 3}}).cluster.trace
+    counts = frames.jobs(trace)
+    assert counts["workload"].unique().tolist() == ["Job/batch"]
+    assert counts["succeeded"].max() == 2 and counts["active"].max() == 1
+    assert counts.iloc[-1][["active", "succeeded", "failed"]].isna().all()
+
+
+def test_frames_of_a_run_without_workloads_are_empty_but_have_their_columns() -> None:
+    trace = run(objects=[pod()]).cluster.trace
+    assert len(frames.rollouts(trace, end=20)) == 0 == len(frames.jobs(trace))
+    assert frames.set_sizes(trace, end=20).columns.tolist() == ["workload", "t", "set", "size"]
