@@ -278,11 +278,16 @@ def _controller_manager(words: list[str]) -> int:
 
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     try:
-        lines, ok = command(words, columns=columns, now=datetime.now(UTC))
+        lines, ok = command(words, columns=columns, now=datetime.now(UTC), say=_say)
     except Refused as error:
         return _complain(*map(str, error.lines), code=1)
-    print(*lines, sep="\n")
+    for line in lines:
+        print(line)
     return 0 if ok else 1
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _page_writer() -> Callable[..., str]:

@@ -19,6 +19,7 @@ from kcm_lite.client.leaderelection import (
     LeaderElectionConfig,
     LeaderElector,
     LeaderHealthzAdaptor,
+    LeaderMetrics,
     new_leader_elector,
 )
 from kcm_lite.client.leaderelection import run as run_elector
@@ -46,6 +47,8 @@ class Manager:
         identity: Who it is among the candidates.
         on_leading: Told the lease's name when it begins to work under it.
         on_exit: Told the exit code and why, when the process must end.
+        on_built: Told the name of each controller that was built.
+        metrics: Who counts elections.
         health: The check *leaderElection*.
         electors: Those that wait or lead: one, or two while controllers migrate.
     """
@@ -58,6 +61,8 @@ class Manager:
     trace: Trace | None = None
     on_leading: Callable[[str], None] = lambda lease: None
     on_exit: Callable[[int, str], None] = lambda code, why: None
+    on_built: Callable[[str], None] = lambda controller: None
+    metrics: LeaderMetrics | None = None
     health: LeaderHealthzAdaptor = field(default_factory=LeaderHealthzAdaptor)
     electors: list[LeaderElector] = field(default_factory=list)
     _elections: list[asyncio.Task[None]] = field(default_factory=list)
@@ -131,6 +136,7 @@ async def _elect(manager: Manager, lease: str, descriptors: Descriptors, what: s
             election.retry_period,
             release_on_cancel=config.feature_gates.enabled(RELEASE_ON_EXIT),
             name=lease,
+            metrics=manager.metrics,
         ),
         clock,
         manager.rng,
@@ -146,7 +152,7 @@ async def _work(manager: Manager, lease: str, descriptors: Descriptors) -> None:
     context = new_context(
         manager.completed, manager.transport, manager.clock, rng=manager.rng, trace=manager.trace
     )
-    await run(context, descriptors)
+    await run(context, descriptors, manager.on_built)
     manager._started.set()
     await asyncio.Event().wait()  # the workers go on; only the end of the process stops them
 

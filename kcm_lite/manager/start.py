@@ -185,11 +185,16 @@ def build_controllers(
 
 
 async def run(
-    context: ManagerContext, descriptors: Mapping[str, ControllerDescriptor] | None = None
+    context: ManagerContext,
+    descriptors: Mapping[str, ControllerDescriptor] | None = None,
+    add_health_check: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Build the controllers, start the informers, then every controller after its own jitter."""
+    """Build the controllers, start the informers, then every controller after its own jitter.
+
+    The arguments are those of `build_controllers`.
+    """
     controllers = context.controllers
-    built = build_controllers(context, descriptors)
+    built = build_controllers(context, descriptors, add_health_check)
     if controllers.trace is not None:
         text = f"{len(built)} controllers built, {len(context.skipped)} skipped"
         note = Note(controllers.clock.time(), NAME, text, {**context.skipped})

@@ -6,7 +6,7 @@ Upstream's flags decide which controllers run and how; ours say in which cluster
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,6 +23,7 @@ from kcm_lite.sim.check import BadInput
 from kcm_lite.sim.cluster import START, Cluster
 from kcm_lite.sim.durations import parse_duration
 from kcm_lite.sim.expect import evaluate
+from kcm_lite.sim.live import live
 from kcm_lite.sim.scenario import Run, Scenario, play
 from kcm_lite.sim.simulate import Options, read_input, report
 from kcm_lite.sim.steps import ActionFailed
@@ -34,6 +35,11 @@ time. FILE is what "kcm-lite simulate" reads: manifests, or a scenario.
 
 Usage:
   kcm-lite controller-manager [flags] --cluster FILE [--until TIME] [--all]
+  kcm-lite controller-manager [flags] --cluster FILE --real-time [--until TIME]
+                              [--token TOKEN]
+
+In real time it serves /healthz, /metrics and /configz over HTTPS until SIGINT
+or SIGTERM; all but /healthz ask for the bearer token.
 """
 
 
@@ -43,6 +49,8 @@ class OwnFlags(Group):
     cluster = Setting(STRING, "cluster", "")
     until = Setting(STRING, "until", "")
     all = Setting(BOOL, "all", False)
+    real_time = Setting(BOOL, "real-time", False)
+    token = Setting(STRING, "token", "")
 
 
 class Refused(Exception):
@@ -57,13 +65,20 @@ class Refused(Exception):
         self.lines = lines
 
 
-def command(words: Sequence[str], *, columns: int, now: datetime) -> tuple[list[str], bool]:
+def command(
+    words: Sequence[str],
+    *,
+    columns: int,
+    now: datetime,
+    say: Callable[[str], None] = lambda line: None,
+) -> tuple[list[str], bool]:
     """Do what the command line says.
 
     Args:
         words: What follows ``controller-manager``.
         columns: The terminal's width; 0: unknown.
         now: From when a new certificate holds.
+        say: Prints a line at once, in real time.
 
     Returns:
         The lines to print, and whether every expectation of a scenario held.
@@ -77,7 +92,11 @@ def command(words: Sequence[str], *, columns: int, now: datetime) -> tuple[list[
         said = answer(words, now=now, columns=columns, usage=usage, more=flags_of(own))
         if said.config is None:
             return list(said.lines), True
-        done, context = manage(said.config, _scenario(own))
+        scenario = _scenario(own)
+        if own.real_time:
+            endless = not own.until
+            return [], live(said.config, scenario, say=say, token=own.token, endless=endless) == 0
+        done, context = manage(said.config, scenario)
     except FlagError as error:
         raise Refused(f"{error} ({error.hint})" if error.hint else error) from None
     except InvalidOptions as error:
@@ -86,6 +105,7 @@ def command(words: Sequence[str], *, columns: int, now: datetime) -> tuple[list[
         raise Refused(f"--cluster={own.cluster}: {error}") from None
     skipped = [f"{name}: {reason}" for name, reason in context.skipped.items()]
     lines = report(done, every_line=own.all)
+    done.cluster.close()
     return [*(skipped if own.all else ()), *lines], done.ok
 
 

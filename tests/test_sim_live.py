@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+pytest.importorskip("cryptography")
+
+WEB = """
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: i}]}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "web.yaml"
+    path.write_text(WEB, encoding="utf-8")
+    return str(path)
+
+
+def run(cluster: str, *flags: str) -> subprocess.Popen[str]:
+    words = ["controller-manager", "--cluster", cluster, "--real-time", *flags]
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from kcm_lite.cli import main; sys.exit(main())",
+            *words,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def get(url: str, token: str = "") -> tuple[int, str]:
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(url)
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, context=trusting, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, ""
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_manager_in_real_time_serves_and_ends_on_a_signal(
+    cluster: str, number: signal.Signals
+) -> None:
+    port = free_port()
+    with run(cluster, f"--secure-port={port}") as process:
+        try:
+            assert process.stdout is not None
+            url, _, token = process.stdout.readline().strip().partition(", token ")
+            assert url == f"https://127.0.0.1:{port}" and len(token) > 20
+            while "[+]replicaset-controller ok" not in get(f"{url}/healthz?verbose")[1]:
+                assert process.poll() is None
+            assert get(f"{url}/metrics")[0] == 403
+            assert get(f"{url}/metrics", "wrong")[0] == 401
+            families = {
+                f.name: f for f in text_string_to_metric_families(get(f"{url}/metrics", token)[1])
+            }
+            (sample,) = families["leader_election_master_status"].samples
+            assert (sample.labels, sample.value) == ({"name": "kube-controller-manager"}, 1)
+            assert get(f"{url}/configz", token)[0] == 200
+            with run(cluster, f"--secure-port={port}") as second:
+                out, err = second.communicate(timeout=60)
+            assert (second.returncode, out) == (1, "")
+            assert err.startswith(f"kcm-lite: --secure-port={port}: failed to create listener")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, out, err) == (0, "Requested to terminate. Exiting.\n", "")
+
+
+def test_a_run_with_an_end_needs_no_signal(cluster: str) -> None:
+    with run(cluster, "--secure-port=0", "--until=1s") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "Requested to terminate. Exiting.\n", "")
+
+
+def test_no_thread_is_left(cluster: str) -> None:
+    from datetime import UTC, datetime
+
+    from kcm_lite.manager.command import answer
+    from kcm_lite.sim.live import live
+    from kcm_lite.sim.simulate import Options, read_input
+
+    before = signal.getsignal(signal.SIGTERM)
+    flags = [f"--secure-port={free_port()}", "--leader-elect=false"]
+    config = answer(flags, now=datetime.now(UTC)).config
+    assert config is not None
+    said: list[str] = []
+    scenario = read_input(Options((cluster,), until=0.2))
+    assert live(config, scenario, say=said.append, token="t", endless=False) == 0
+    assert said[0].endswith(", token t")
+    assert [t.name for t in threading.enumerate() if t.name == "https"] == []
+    assert signal.getsignal(signal.SIGTERM) is before
