@@ -99,6 +99,7 @@ async def refuse_to_select_all(dc: DeploymentController, d: Deployment) -> None:
             await dc.client.update_status(replace(d, status=status))
 
 
+# %% book/09_deployment.ipynb#5a3399fd
 async def claim_replica_sets(dc: DeploymentController, d: Deployment) -> list[ReplicaSet]:
     """Adopt orphans, release strangers, return the Deployment's sets, the oldest first."""
     try:
@@ -179,6 +180,7 @@ def new_deployment_controller(
     return dc
 
 
+# %% book/09_deployment.ipynb#41bcb7a7
 def subscribe(
     dc: DeploymentController,
     deployments: SharedInformer[Deployment],
@@ -204,8 +206,8 @@ def subscribe(
 # %% book/09_deployment.ipynb#38f99165
 async def run(dc: DeploymentController, workers: int = 5) -> None:
     """Start ``workers`` workers once the three caches hold their first list."""
-    for cache in (dc.deployments, dc.sets, dc.pods):
-        await cache.processor.synced.wait()
+    for filled in (dc.deployments, dc.sets, dc.pods):
+        await filled.processor.synced.wait()
     start_workers(
         dc.queue,
         partial(sync_or_give_up, dc),

@@ -25,7 +25,7 @@ from kcm_lite.controllers.deployment_types import DeploymentController
 from kcm_lite.reconcile.podutil import filter_pods_by_owner
 
 
-# %% book/09_deployment.ipynb#1d43c1f4
+# %% book/09a_sets_and_status.ipynb#2dc79b30
 def add_deployment(dc: DeploymentController, d: Deployment, initial: bool = False) -> None:
     """A Deployment is new: sync it."""
     dc.queue.add(object_key(d))
@@ -41,7 +41,7 @@ def delete_deployment(dc: DeploymentController, obj: Deployment | Tombstone[Depl
     dc.queue.add(key_of(obj))
 
 
-# %% book/09_deployment.ipynb#aceec0c0
+# %% book/09a_sets_and_status.ipynb#8ac7cc9f
 def resolve_controller_ref(
     dc: DeploymentController, namespace: str, ref: OwnerReference | None
 ) -> Deployment | None:
@@ -65,7 +65,7 @@ def get_deployments_for_replica_set(dc: DeploymentController, rs: ReplicaSet) ->
     return found
 
 
-# %% book/09_deployment.ipynb#eb9178b4
+# %% book/09a_sets_and_status.ipynb#71c3326a
 def add_replica_set(dc: DeploymentController, rs: ReplicaSet, initial: bool = False) -> None:
     """A set is new: wake its Deployment, or whoever might adopt it."""
     ref = controller_of(rs)
@@ -103,7 +103,7 @@ def delete_replica_set(dc: DeploymentController, obj: ReplicaSet | Tombstone[Rep
         dc.queue.add(object_key(owner))
 
 
-# %% book/09_deployment.ipynb#1e2bb396
+# %% book/09a_sets_and_status.ipynb#672b0c8e
 def delete_pod(dc: DeploymentController, obj: Pod | Tombstone[Pod]) -> None:
     """A pod is gone: wake its Deployment if that recreates and this was the last of its pods."""
     pod = last_state(obj)

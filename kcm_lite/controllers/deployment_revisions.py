@@ -96,6 +96,7 @@ def set_new_replica_set_annotations(
     return (has, False) if out == has else (out, True)
 
 
+# %% book/09b_revisions_and_scaling.ipynb#199e9363
 def with_revision(history: str, old: str, limit: int) -> str:
     """Return a list of former revisions with one more; the first ones go if it gets too long."""
     numbers = history.split(",")

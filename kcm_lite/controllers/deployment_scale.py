@@ -86,8 +86,7 @@ async def check_paused_conditions(dc: DeploymentController, view: View) -> None:
     if noted == d.spec.paused:
         return
     reason, text = (PAUSED, "paused") if d.spec.paused else (RESUMED, "resumed")
-    change = condition(
-        dc.clock.timestamp(), PROGRESSING, "Unknown", reason, f"Deployment is {text}"
-    )
+    now, message = dc.clock.timestamp(), f"Deployment is {text}"
+    change = condition(now, PROGRESSING, "Unknown", reason, message)
     view.d = replace(d, status=with_condition(d.status, change))
     await dc.client.update_status(view.d)

@@ -42,7 +42,7 @@ from kcm_lite.controllers.rollout import wanted
 from kcm_lite.reconcile.podcontrol import is_namespace_terminating
 
 
-# %% book/09_deployment.ipynb#4a2966c5
+# %% book/09a_sets_and_status.ipynb#5b8fff99
 async def get_all_replica_sets_and_sync_revision(
     dc: DeploymentController, view: View, *, create: bool
 ) -> tuple[ReplicaSet | None, list[ReplicaSet]]:
@@ -64,7 +64,7 @@ async def get_all_replica_sets_and_sync_revision(
     return new, old
 
 
-# %% book/09_deployment.ipynb#3b3b8b14
+# %% book/09a_sets_and_status.ipynb#1d132605
 async def update_new_replica_set(
     dc: DeploymentController, view: View, rs: ReplicaSet, number: str
 ) -> ReplicaSet:
@@ -93,7 +93,7 @@ def note(dc: DeploymentController, view: View, status: str, reason: str, message
     view.d = replace(view.d, status=with_condition(view.d.status, change))
 
 
-# %% book/09_deployment.ipynb#e4a4eb9f
+# %% book/09a_sets_and_status.ipynb#e5ea4cad
 async def create_new_replica_set(
     dc: DeploymentController, view: View, old: Sequence[ReplicaSet], number: str
 ) -> ReplicaSet:
@@ -125,7 +125,7 @@ async def create_new_replica_set(
     return created
 
 
-# %% book/09_deployment.ipynb#32ec80fd
+# %% book/09a_sets_and_status.ipynb#303e906a
 async def own_or_collide(
     dc: DeploymentController, view: View, name: str, error: AlreadyExists
 ) -> ReplicaSet:
@@ -148,6 +148,7 @@ async def own_or_collide(
     raise error
 
 
+# %% book/09a_sets_and_status.ipynb#db9583de
 async def tell_failure(
     dc: DeploymentController, view: View, rs: ReplicaSet, error: Exception
 ) -> None:
@@ -162,7 +163,7 @@ async def tell_failure(
     dc.recorder.event(view.d, "Warning", CREATE_FAILED, text)
 
 
-# %% book/09_deployment.ipynb#3fe658d8
+# %% book/09a_sets_and_status.ipynb#f9b22fa2
 async def scale_replica_set(
     dc: DeploymentController,
     d: Deployment,
@@ -197,6 +198,7 @@ async def scale_replica_set(
     return updated
 
 
+# %% book/09a_sets_and_status.ipynb#e8c52ff1
 def tell_scaled(dc: DeploymentController, d: Deployment, name: str, have: int, size: int) -> None:
     """Tell people that a set was scaled."""
     way = "up" if have < size else "down"

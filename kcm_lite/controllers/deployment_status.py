@@ -25,7 +25,7 @@ from kcm_lite.controllers.rollout import (
     wanted,
 )
 
-# %% book/09_deployment.ipynb#1ffc4986
+# %% book/09a_sets_and_status.ipynb#1c263180
 AVAILABLE, PROGRESSING = "Available", "Progressing"
 
 FOUND, NEW, UPDATED = "FoundNewReplicaSet", "NewReplicaSetCreated", "ReplicaSetUpdated"
@@ -51,6 +51,7 @@ def find_condition(status: DeploymentStatus, type: str) -> Condition | None:
     return next((c for c in status.conditions if c.type == type), None)
 
 
+# %% book/09a_sets_and_status.ipynb#bddd16c8
 def without_condition(status: DeploymentStatus, type: str) -> DeploymentStatus:
     """Return the status without the conditions of a type."""
     return replace(status, conditions=tuple(c for c in status.conditions if c.type != type))
@@ -70,7 +71,7 @@ def with_condition(status: DeploymentStatus, change: Condition) -> DeploymentSta
     return replace(rest, conditions=(*rest.conditions, change))
 
 
-# %% book/09_deployment.ipynb#f8000fe5
+# %% book/09a_sets_and_status.ipynb#28841a83
 def calculate_status(
     d: Deployment,
     new: ReplicaSet | None,
@@ -105,6 +106,7 @@ def calculate_status(
     return with_condition(status, condition(now, AVAILABLE, value, reason, f"Deployment {text}."))
 
 
+# %% book/09a_sets_and_status.ipynb#4bbf7036
 def count_terminating(sets: Sequence[ReplicaSet]) -> int | None:
     """Return how many pods are on their way out; None if a set that was synced does not say."""
     counts = [
@@ -115,7 +117,7 @@ def count_terminating(sets: Sequence[ReplicaSet]) -> int | None:
     return None if None in counts else sum(n for n in counts if n is not None)
 
 
-# %% book/09_deployment.ipynb#27dc68f4
+# %% book/09a_sets_and_status.ipynb#9fd59339
 def has_progress_deadline(d: Deployment) -> bool:
     """Whether a rollout that makes no progress will be reported."""
     return d.spec.progress_deadline_seconds not in (None, UNLIMITED)
@@ -131,7 +133,7 @@ def deployment_timed_out(d: Deployment, status: DeploymentStatus, now: datetime)
     return current.last_update_time + timedelta(seconds=deadline) < now
 
 
-# %% book/09_deployment.ipynb#4bb4e973
+# %% book/09a_sets_and_status.ipynb#9b7f6aa9
 def estimate_progress(
     d: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: datetime
 ) -> DeploymentStatus:
@@ -159,6 +161,7 @@ def estimate_progress(
     return status
 
 
+# %% book/09a_sets_and_status.ipynb#d18aac86
 def replica_failure(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Condition | None:
     """Return the failure that a set reports, the new one first, as a Deployment's condition."""
     for rs in [*([] if new is None else [new]), *old]:
@@ -168,7 +171,7 @@ def replica_failure(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Condit
     return None
 
 
-# %% book/09_deployment.ipynb#10e708bf
+# %% book/09a_sets_and_status.ipynb#1f74e03a
 async def sync_rollout_status(
     dc: DeploymentController, view: View, new: ReplicaSet | None, old: Sequence[ReplicaSet]
 ) -> None:
@@ -202,7 +205,7 @@ async def sync_deployment_status(
         await dc.client.update_status(replace(view.d, status=status))
 
 
-# %% book/09_deployment.ipynb#fc14959e
+# %% book/09a_sets_and_status.ipynb#7653f8b7
 def requeue_stuck_deployment(
     dc: DeploymentController, d: Deployment, status: DeploymentStatus
 ) -> None:

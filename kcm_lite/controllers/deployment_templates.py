@@ -21,7 +21,7 @@ from kcm_lite.api.serial import to_wire
 from kcm_lite.controllers.rollout import new_rs_new_replicas
 from kcm_lite.reconcile.podcontrol import new_controller_ref
 
-# %% book/09_deployment.ipynb#3b8fb8fa
+# %% book/09a_sets_and_status.ipynb#564dab3a
 HASH_LABEL = "pod-template-hash"
 
 
@@ -51,7 +51,7 @@ def compute_hash(template: PodTemplateSpec, collision_count: int | None) -> str:
     return safe_encode_string(str(number))
 
 
-# %% book/09_deployment.ipynb#277f877d
+# %% book/09a_sets_and_status.ipynb#12a6658d
 def find_new_replica_set(d: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
     """Return the oldest set with the Deployment's template; ``sets`` have the oldest first."""
     for rs in sets:
@@ -65,7 +65,7 @@ def find_old_replica_sets(new: ReplicaSet | None, sets: Sequence[ReplicaSet]) ->
     return [rs for rs in sets if new is None or rs.metadata.uid != new.metadata.uid]
 
 
-# %% book/09_deployment.ipynb#ee154640
+# %% book/09a_sets_and_status.ipynb#5744ba88
 MAX_NAME_LENGTH = 253
 
 

@@ -66,6 +66,7 @@ class DeploymentController:
     trace: Trace | None = None
 
 
+# %% book/09_deployment.ipynb#227ff87f
 @dataclass(slots=True)
 class View:
     """What one sync works on.
