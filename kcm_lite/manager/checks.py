@@ -110,15 +110,14 @@ def _blank(values: list[str]) -> bool:
 METRIC, LABEL = "[a-zA-Z_:][a-zA-Z0-9_:]*", "[a-zA-Z_][a-zA-Z0-9_]*"
 PREVIOUS = f"{TODAY[0]}.{TODAY[1] - 1}"
 
+EMPTY = 'empty value in "{flag}"'
+
+# fmt: off
 CHECKS: tuple[Check, ...] = (
     leases_lock,
     controllers_are_known,
-    refuse(
-        "attach-detach-reconcile-sync-period",
-        lambda v: v < 1,
-        "duration time must be greater than one second as set via command line option "
-        "reconcile-sync-loop-period",
-    ),
+    refuse("attach-detach-reconcile-sync-period", lambda v: v < 1, "duration time must be greater "
+           "than one second as set via command line option reconcile-sync-loop-period"),
     signing_files_pair_up,
     positive("concurrent-daemonset-syncs"),
     positive("concurrent-device-taint-eviction-syncs", "{flag} must be greater than zero, got {v}"),
@@ -132,64 +131,40 @@ CHECKS: tuple[Check, ...] = (
     positive("concurrent-horizontal-pod-autoscaler-syncs"),
     positive("concurrent-job-syncs"),
     positive("concurrent-cron-job-syncs"),
-    refuse(
-        "service-cluster-ip-range",
-        lambda v: v.count(",") > 1,
-        "--{flag} can not contain more than two entries",
-    ),
-    refuse(
-        "secure-port",
-        lambda v: v > 65535,
-        "--{flag} {v} must be between 1 and 65535, inclusive. It cannot be turned off with 0",
-    ),
-    refuse(
-        "secure-port",
-        lambda v: v < 0,
-        "--{flag} {v} must be between 0 and 65535, inclusive. 0 for turning off secure port",
-    ),
-    refuse("requestheader-username-headers", _blank, 'empty value in "{flag}"'),
-    refuse("requestheader-group-headers", _blank, 'empty value in "{flag}"'),
-    refuse("requestheader-extra-headers-prefix", _blank, 'empty value in "{flag}"'),
-    refuse("requestheader-allowed-names", _blank, 'empty value in "{flag}"'),
-    refuse("requestheader-uid-headers", _blank, 'empty value in "{flag}"'),
-    refuse(
-        "requestheader-uid-headers",
-        lambda v: v and "x-remote-uid" not in map(str.lower, v),
-        "--{flag} is set without specifying the standard X-Remote-Uid header - "
-        "API aggregation will not work",
-    ),
-    refuse(
-        "show-hidden-metrics-for-version",
-        lambda v: v not in ("", PREVIOUS),
-        "metrics.showHiddenMetricsForVersion: Invalid value: {q}: must be omitted or have the "
-        f"value '{PREVIOUS}'; only the previous minor version is allowed",
-    ),
-    refuse(
-        "disabled-metrics",
-        lambda v: next((quote(name) for name in v if not re.fullmatch(METRIC, name)), ""),
-        "metrics.disabledMetrics: Invalid value: {q}: must be fully qualified metric names "
-        f'matching "^{METRIC}$", got {{wrong}}',
-    ),
-    refuse(
-        "allow-metric-labels",
-        lambda v: not all(re.fullmatch(f"{METRIC},{LABEL}", key) for key in v),
-        "metrics.allowListMapping: Invalid value: {q}: must have keys with format "
-        f'`metricName,labelName` where metricName matches "{METRIC}" and labelName matches '
-        f'"{LABEL}"',
-    ),
+    refuse("service-cluster-ip-range", lambda v: v.count(",") > 1,
+           "--{flag} can not contain more than two entries"),
+    refuse("secure-port", lambda v: v > 65535,
+           "--{flag} {v} must be between 1 and 65535, inclusive. It cannot be turned off with 0"),
+    refuse("secure-port", lambda v: v < 0,
+           "--{flag} {v} must be between 0 and 65535, inclusive. 0 for turning off secure port"),
+    refuse("requestheader-username-headers", _blank, EMPTY),
+    refuse("requestheader-group-headers", _blank, EMPTY),
+    refuse("requestheader-extra-headers-prefix", _blank, EMPTY),
+    refuse("requestheader-allowed-names", _blank, EMPTY),
+    refuse("requestheader-uid-headers", _blank, EMPTY),
+    refuse("requestheader-uid-headers", lambda v: v and "x-remote-uid" not in map(str.lower, v),
+           "--{flag} is set without specifying the standard X-Remote-Uid header - API aggregation "
+           "will not work"),
+    refuse("show-hidden-metrics-for-version", lambda v: v not in ("", PREVIOUS),
+           "metrics.showHiddenMetricsForVersion: Invalid value: {q}: must be omitted or have the "
+           f"value '{PREVIOUS}'; only the previous minor version is allowed"),
+    refuse("disabled-metrics",
+           lambda v: next((quote(name) for name in v if not re.fullmatch(METRIC, name)), ""),
+           "metrics.disabledMetrics: Invalid value: {q}: must be fully qualified metric names "
+           f'matching "^{METRIC}$", got {{wrong}}'),
+    refuse("allow-metric-labels",
+           lambda v: not all(re.fullmatch(f"{METRIC},{LABEL}", key) for key in v),
+           "metrics.allowListMapping: Invalid value: {q}: must have keys with format "
+           f'`metricName,labelName` where metricName matches "{METRIC}" and labelName matches '
+           f'"{LABEL}"'),
     manifest_is_readable,
-    refuse(
-        "cloud-provider",
-        lambda v: v not in ("", "external"),
-        "cloud provider {q} was specified, but built-in cloud providers are disabled. Please set "
-        "--cloud-provider=external and migrate to an external cloud provider",
-    ),
-    refuse(
-        "cidr-allocator-type",
-        lambda v: v not in ("", "RangeAllocator"),
-        "built-in cloud providers are disabled. The ipam {v} is not available",
-    ),
+    refuse("cloud-provider", lambda v: v not in ("", "external"),
+           "cloud provider {q} was specified, but built-in cloud providers are disabled. Please "
+           "set --cloud-provider=external and migrate to an external cloud provider"),
+    refuse("cidr-allocator-type", lambda v: v not in ("", "RangeAllocator"),
+           "built-in cloud providers are disabled. The ipam {v} is not available"),
 )
+# fmt: on
 """What upstream checks, in its order. Other numbers it takes as they are, negative ones too."""
 
 
