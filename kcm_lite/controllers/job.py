@@ -233,6 +233,7 @@ TIMER_LAG = 0.001
 """Seconds by which the queue's timer is late: pods tend to change on the second, as syncs do."""
 
 
+# %% book/08_job.ipynb#e5de6929
 def new_job_controller(
     client: Client,
     informers: SharedInformerFactory,
@@ -249,29 +250,23 @@ def new_job_controller(
     }
     consistency = ConsistencyStore(caches if gates.stale_controller_consistency else {})
     recorder = EventRecorder(client, clock, AGENT)
-    limits = gates.queue_base, gates.queue_maximum
     kind = RateLimitingQueue[str] if gates.pod_failure_backoff else PatientQueue
+    base, maximum = gates.queue_base, gates.queue_maximum
+    limiter = partial(ItemExponentialFailureRateLimiter[Any], base, maximum)
+    rest: dict[str, Any] = {"clock": clock, "trace": trace}
     jc = JobController(
         client=client,
         pod_control=RealPodControl(client, recorder, partial(note_write, consistency)),
         recorder=recorder,
         jobs=jobs,
         pods=pods,
-        queue=kind(
-            "job", clock=clock, limiter=ItemExponentialFailureRateLimiter(*limits), trace=trace
-        ),
-        orphan_queue=RateLimitingQueue(
-            "job_orphan_pod",
-            clock=clock,
-            limiter=ItemExponentialFailureRateLimiter(*limits),
-            trace=trace,
-        ),
+        queue=kind("job", limiter=limiter(), **rest),
+        orphan_queue=RateLimitingQueue("job_orphan_pod", limiter=limiter(), **rest),
         expectations=ControllerExpectations(clock, trace=trace, controller=AGENT),
         removals=FinalizerExpectations(),
         consistency=consistency,
-        clock=clock,
         gates=gates,
-        trace=trace,
+        **rest,
     )
     jc.queue.lag = TIMER_LAG
     subscribe(jc, jobs, pods)

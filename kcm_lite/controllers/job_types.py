@@ -142,8 +142,8 @@ NO_FAILURES = BackoffRecord()
 
 # %% book/08_job.ipynb#cb3cfafa
 @dataclass(slots=True)
-class View:
-    """One Job and its pods, as one sync sees and changes them (``syncJobCtx``).
+class PodView:
+    """The pods of one Job, as one sync sees and changes them.
 
     Attributes:
         job: As it was read, or last written.
@@ -154,6 +154,29 @@ class View:
         active_count: How many pods are active when the sync is done.
         ready: How many of them are ready.
         terminating: How many pods are on their way out.
+    """
+
+    job: Job
+    status: JobStatus
+    pods: list[Pod]
+    active: list[Pod]
+    removals: Container[str] = ()
+    active_count: int = 0
+    ready: int = 0
+    terminating: int = 0
+
+    @property
+    def key(self) -> str:
+        """The Job's key."""
+        return object_key(self.job)
+
+
+# %% book/08_job.ipynb#3df90904
+@dataclass(slots=True)
+class View(PodView):
+    """The pods, and what they mean for the Job (``syncJobCtx``).
+
+    Attributes:
         uncounted: UIDs that were on their way into the counts when the sync began.
         succeeded: Successes, with those that no status mentions yet.
         failed: Failures, likewise, ignored ones aside.
@@ -165,14 +188,6 @@ class View:
         delayed: Failed pods that keep their finalizer until their index has its next pod.
     """
 
-    job: Job
-    status: JobStatus
-    pods: list[Pod]
-    active: list[Pod]
-    removals: Container[str] = ()
-    active_count: int = 0
-    ready: int = 0
-    terminating: int = 0
     uncounted: UncountedTerminatedPods = NOTHING
     succeeded: int = 0
     failed: int = 0
@@ -182,11 +197,6 @@ class View:
     indexes: Intervals = ()
     failed_indexes: Intervals | None = None
     delayed: dict[int, Pod] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """The Job's key."""
-        return object_key(self.job)
 
 
 # %% book/08_job.ipynb#153713ba
