@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A JupyterLab of its own, over a copy of the notebooks; yields its address up to a name."""
+    """A JupyterLab of its own, over a copy of the notebooks; yields its address."""
     home = tmp_path_factory.mktemp("lab")
     notebooks = home / "book"
     notebooks.mkdir()
@@ -64,7 +64,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         try:
             wait_for(f"http://127.0.0.1:{port}/api?token={token}", server, home / "log")
-            yield f"http://127.0.0.1:{port}/lab/tree/{{name}}?token={token}&reset"
+            yield f"http://127.0.0.1:{port}/lab?token={token}&reset"
         finally:
             server.terminate()
             server.wait(timeout=20)
@@ -82,34 +82,58 @@ def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
     raise TimeoutError(log.read_text())
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def page(browser: Browser, lab: str) -> Iterator[Page]:
+    """JupyterLab in a browser; loaded once, the notebooks come one after the other."""
     with browser.new_context(viewport={"width": 1400, "height": 1000}) as context:
         context.set_default_timeout(60_000)
-        yield context.new_page()
+        page = context.new_page()
+        page.goto(lab)
+        page.locator(".jp-Launcher").wait_for()
+        yield page
 
 
-def run_all(page: Page, address: str) -> None:
-    """Open a notebook and run its cells; all of them must end without an error."""
-    page.goto(address)
-    page.locator(".jp-NotebookPanel").wait_for()
-    page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.sessionContext !== undefined")
-    page.evaluate("jupyterapp.shell.currentWidget.sessionContext.ready")
-    page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-    outcome = page.evaluate(
-        """() => {
-          const cells = [...jupyterapp.shell.currentWidget.content.model.cells];
-          const code = cells.filter((cell) => cell.type === "code");
-          return code.flatMap((cell) => {
-            const outputs = cell.sharedModel.outputs ?? [];
-            const errors = outputs.filter((output) => output.output_type === "error");
-            if (cell.executionCount === null && cell.sharedModel.source.trim())
-              errors.push({ ename: "NotRun", evalue: cell.id });
-            return errors.map((error) => `${error.ename}: ${error.evalue}`);
-          });
-        }"""
-    )
-    assert outcome == []
+@pytest.fixture
+def run_all(page: Page) -> Iterator[Callable[[str], None]]:
+    """Opens a notebook and runs its cells, all without an error; closes it after the test."""
+
+    def run(name: str) -> None:
+        page.evaluate(OPEN, name)
+        page.locator(".jp-NotebookPanel").wait_for()
+        assert page.evaluate(RUN) == []
+
+    yield run
+    page.evaluate(CLOSE)
+
+
+OPEN = """
+async (path) => {
+  const panel = await jupyterapp.commands.execute("docmanager:open", { path, factory: "Notebook" });
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+  jupyterapp.shell.activateById(panel.id);
+}
+"""
+RUN = """
+async () => {
+  await jupyterapp.commands.execute("notebook:run-all-cells");
+  const cells = [...jupyterapp.shell.currentWidget.content.model.cells];
+  return cells.filter((cell) => cell.type === "code").flatMap((cell) => {
+    const outputs = cell.sharedModel.outputs ?? [];
+    const errors = outputs.filter((output) => output.output_type === "error");
+    if (cell.executionCount === null && cell.sharedModel.source.trim())
+      errors.push({ ename: "NotRun", evalue: cell.id });
+    return errors.map((error) => `${error.ename}: ${error.evalue}`);
+  });
+}
+"""
+CLOSE = """
+async () => {
+  const panel = jupyterapp.shell.currentWidget;
+  await panel.sessionContext.shutdown();
+  panel.dispose();
+}
+"""
 
 
 def move_slider(page: Page, slider: Locator) -> None:
@@ -124,8 +148,8 @@ def move_slider(page: Page, slider: Locator) -> None:
     assert handle.get_attribute("aria-valuenow") != before
 
 
-def test_a_live_explorer_recomputes(lab: str, page: Page) -> None:
-    run_all(page, lab.format(name="small.ipynb"))
+def test_a_live_explorer_recomputes(page: Page, run_all: Callable[[str], None]) -> None:
+    run_all("small.ipynb")
     output = page.locator(".jp-OutputArea")
     title = output.locator(".gtitle")
     title.filter(has_text="n=0").wait_for()
@@ -142,8 +166,10 @@ def test_a_live_explorer_recomputes(lab: str, page: Page) -> None:
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_every_notebook_runs_and_its_explorers_recompute(lab: str, page: Page, name: str) -> None:
-    run_all(page, lab.format(name=name))
+def test_every_notebook_runs_and_its_explorers_recompute(
+    page: Page, run_all: Callable[[str], None], name: str
+) -> None:
+    run_all(name)
     explorers = page.locator(".jp-OutputArea .widget-vbox")
     assert explorers.count() == page.evaluate(WIDGETS)
     for explorer in explorers.all():
