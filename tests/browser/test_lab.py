@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -39,9 +40,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A JupyterLab of its own, over a copy of the notebooks; yields its address."""
     home = tmp_path_factory.mktemp("lab")
     notebooks = home / "book"
-    notebooks.mkdir()
-    for name in NOTEBOOKS:
-        (notebooks / name).write_bytes((ROOT / "book" / name).read_bytes())
+    shutil.copytree(ROOT / "book", notebooks)
     write_notebook(notebooks / "small.ipynb", SMALL)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
