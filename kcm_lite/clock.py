@@ -1,3 +1,5 @@
+# Generated from book/03_virtual_time.ipynb by tools/tangle.py; edit it there.
+
 """Virtual time: ordinary asyncio coroutines on an event loop whose clock jumps.
 
 >>> clock = VirtualClock()
@@ -9,8 +11,6 @@
 
 See: chapter *Virtual time*; upstream ``k8s.io/utils/clock``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/03_virtual_time.ipynb by tools/tangle.py; edit it there.
+
 """An asyncio event loop that stands still until ``spin`` moves its time.
 
 Each class adds a little to the one before; ``kcm_lite.clock`` makes a clock of the last.
@@ -5,8 +7,6 @@ Attributes with an underscore are shared between these two modules and nobody el
 
 See: chapter *Virtual time*.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_module_has_header_docstring_imports_and_marked_cells(project: Project
         ]
     )
     assert module(root, "room.thing") == (
-        "# Generated from book/a.ipynb by tools/tangle.py; edit the notebook instead.\n\n"
+        "# Generated from book/a.ipynb by tools/tangle.py; edit it there.\n\n"
         '"""What it is."""\n\nimport os\n\n\n'
         "# %% book/a.ipynb#c0\ndef f() -> str:\n    return os.sep\n\n\n"
         "# %% book/a.ipynb#c2\nX = 1\n"

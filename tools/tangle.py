@@ -129,7 +129,7 @@ class Module:
         # ruff leaves comments above the first import where they are: let that be one without.
         guard = "" if imports and "__future__" in imports[0] else FIRST_IMPORT
         parts = [
-            f"# Generated from {sources} by tools/tangle.py; edit the notebook instead.",
+            f"# Generated from {sources} by tools/tangle.py; edit it there.",
             self.docstring,
             guard + "\n".join(imports),
             "if TYPE_CHECKING:\n" + textwrap.indent("\n".join(self.typing_imports), "    ")

@@ -1,10 +1,10 @@
+# Generated from book/04b_admission_and_the_wire.ipynb by tools/tangle.py; edit it there.
+
 """What may come in, and what is added to it: namespaces, quotas, default tolerations.
 
 Each plugin is a row of `ADMISSION`. See: chapter *Admission and the wire*; upstream
 ``k8s.io/apiserver/pkg/admission`` and ``plugin/pkg/admission``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/04a_deletion.ipynb by tools/tangle.py; edit it there.
+
 """Delete: a wish to go, which grace periods and finalizers may hold up.
 
 See: chapter *Deletion*; upstream ``pkg/registry/rest/delete.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

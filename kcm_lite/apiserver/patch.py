@@ -1,10 +1,10 @@
+# Generated from book/04b_admission_and_the_wire.ipynb by tools/tangle.py; edit it there.
+
 """Three ways to say what should change: merge patch, strategic merge patch, JSON patch.
 
 See: chapter *Admission and the wire*; RFC 7386, RFC 6902, and upstream
 ``k8s.io/apimachinery/pkg/util/strategicpatch``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/04_api_server.ipynb by tools/tangle.py; edit it there.
+
 """Create, update and remove objects of any kind, with all that the API promises about them.
 
 What differs between kinds is in their strategies (`kcm_lite.api.strategy`), what a cluster adds
@@ -5,8 +7,6 @@ in the admission plugins.
 
 See: chapter *The API server*; upstream ``k8s.io/apiserver/pkg/registry/generic/registry``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/04_api_server.ipynb by tools/tangle.py; edit it there.
+
 """The one door of the API server: requests in, objects or typed errors out.
 
 >>> from kcm_lite.api.core import ConfigMap
@@ -9,8 +11,6 @@ True
 
 See: chapter *The API server*.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/04_api_server.ipynb by tools/tangle.py; edit it there.
+
 """Objects under keys, a version for every change, and watchers that hear of each one.
 
 See: chapter *The API server*; upstream ``k8s.io/apiserver/pkg/storage``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/04b_admission_and_the_wire.ipynb by tools/tangle.py; edit it there.
+
 """Scale, binding, finalize, eviction: the parts of an object that are written apart from it.
 
 See: chapter *Admission and the wire*; upstream ``pkg/registry/core/pod/storage`` and others.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

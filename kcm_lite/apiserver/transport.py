@@ -1,9 +1,9 @@
+# Generated from book/04b_admission_and_the_wire.ipynb by tools/tangle.py; edit it there.
+
 """The wire between clients and the API server: time passes on it, order does not change.
 
 See: chapter *Admission and the wire*.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/05_informers.ipynb by tools/tangle.py; edit it there.
+
 """What a controller knows: objects by key and by index, read without asking the server.
 
 >>> from kcm_lite.api.core import Pod
@@ -9,8 +11,6 @@
 
 See: chapter *Informers*; client-go ``tools/cache``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

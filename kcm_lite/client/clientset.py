@@ -1,9 +1,9 @@
+# Generated from book/90_clients_events_metrics.ipynb by tools/tangle.py; edit it there.
+
 """Typed calls of the API, held to a rate, under one name.
 
 See: chapter *Clients, events, metrics*; upstream ``k8s.io/client-go/rest`` and ``kubernetes``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

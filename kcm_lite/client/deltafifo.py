@@ -1,9 +1,9 @@
+# Generated from book/05_informers.ipynb by tools/tangle.py; edit it there.
+
 """The queue between reflector and cache as it was in 1.22: by object, not in order.
 
 See: chapter *Informers*, section *Then and now*; client-go ``tools/cache/delta_fifo.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/90_clients_events_metrics.ipynb by tools/tangle.py; edit it there.
+
 """Tell people what happened: Events, counted, combined and limited before they are written.
 
 See: chapter *Clients, events, metrics*; client-go ``tools/record``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

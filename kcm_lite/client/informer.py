@@ -1,9 +1,9 @@
+# Generated from book/05_informers.ipynb by tools/tangle.py; edit it there.
+
 """One cache and one watch per kind, shared by every controller that wants to know.
 
 See: chapter *Informers*; client-go ``tools/cache/shared_informer.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/01b_leader_election.ipynb by tools/tangle.py; edit it there.
+
 """Leader election: of several processes one leads, and the others wait to take over.
 
 >>> lock = LeaseLock(client, clock, "kube-system", "web", identity="host-1")   # doctest: +SKIP
@@ -7,8 +9,6 @@
 
 See: chapter *Leader election*; client-go ``tools/leaderelection``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/90_clients_events_metrics.ipynb by tools/tangle.py; edit it there.
+
 """Counters, gauges and histograms in Prometheus' text format; those of queues and of clients.
 
 See: chapter *Clients, events, metrics*; upstream ``k8s.io/component-base/metrics``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/05_informers.ipynb by tools/tangle.py; edit it there.
+
 """The subscribers of an informer, and the queue that fills its cache and tells them.
 
 See: chapter *Informers*; client-go ``sharedProcessor`` and ``the_real_fifo.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/06_work_queue.ipynb by tools/tangle.py; edit it there.
+
 """When to try again: how long a key that failed has to wait.
 
 >>> limiter: RateLimiter[str] = ItemExponentialFailureRateLimiter(base=0.005, maximum=1000)
@@ -10,8 +12,6 @@
 See: chapter *The work queue*, section *How much later?*; client-go
 ``util/workqueue/default_rate_limiters.go`` and ``golang.org/x/time/rate``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/05_informers.ipynb by tools/tangle.py; edit it there.
+
 """List, then watch from there, for ever: keeps a store equal to what the server has.
 
 See: chapter *Informers*; client-go ``tools/cache/reflector.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/01b_leader_election.ipynb by tools/tangle.py; edit it there.
+
 """Locks for leader election: a record in the API server that one process can write at a time.
 
 See: chapter *Leader election*; client-go ``tools/leaderelection/resourcelock``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

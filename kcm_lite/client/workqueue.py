@@ -1,3 +1,5 @@
+# Generated from book/06_work_queue.ipynb by tools/tangle.py; edit it there.
+
 """Work queues: what a controller still has to look at.
 
 >>> queue: WorkQueue[str] = WorkQueue()
@@ -13,8 +15,6 @@
 
 See: chapter *The work queue*; client-go ``util/workqueue``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

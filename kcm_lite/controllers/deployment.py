@@ -1,9 +1,9 @@
+# Generated from book/09_deployment.ipynb by tools/tangle.py; edit it there.
+
 """The Deployment controller: one set a template, and the way from one to the next.
 
 See: chapter *Deployment*; upstream ``pkg/controller/deployment``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/09a_sets_and_status.ipynb by tools/tangle.py; edit it there.
+
 """What happens in the cluster, and which Deployment must be looked at because of it.
 
 See: chapter *Deployment*; upstream ``pkg/controller/deployment``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

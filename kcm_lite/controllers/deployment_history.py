@@ -1,9 +1,9 @@
+# Generated from book/09b_revisions_and_scaling.ipynb by tools/tangle.py; edit it there.
+
 """Old sets: how many to keep, and the way back to one of them.
 
 See: chapter *Revisions and scaling*; upstream ``rollback.go`` and ``cleanupDeployment``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/09b_revisions_and_scaling.ipynb by tools/tangle.py; edit it there.
+
 """Which number a set of a Deployment has, and the annotations that go from one to the other.
 
 See: chapter *Revisions and scaling*; upstream ``pkg/controller/deployment/util``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

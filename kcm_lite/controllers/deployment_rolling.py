@@ -1,9 +1,9 @@
+# Generated from book/09_deployment.ipynb by tools/tangle.py; edit it there.
+
 """The two ways from one template to the next: little by little, or all at once.
 
 See: chapter *Deployment*; upstream ``rolling.go`` and ``recreate.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

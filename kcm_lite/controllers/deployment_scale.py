@@ -1,9 +1,9 @@
+# Generated from book/09b_revisions_and_scaling.ipynb by tools/tangle.py; edit it there.
+
 """Scaling without a rollout: another number of pods is wanted, or the Deployment is paused.
 
 See: chapter *Revisions and scaling*; upstream ``pkg/controller/deployment/sync.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/09a_sets_and_status.ipynb by tools/tangle.py; edit it there.
+
 """The sets of a Deployment: the new one, found or made, and their sizes.
 
 See: chapter *Deployment*; upstream ``pkg/controller/deployment/sync.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/09a_sets_and_status.ipynb by tools/tangle.py; edit it there.
+
 """What a Deployment's status says: counts, and three conditions with their reasons.
 
 See: chapter *Deployment*; upstream ``progress.go`` and ``calculateStatus``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/09a_sets_and_status.ipynb by tools/tangle.py; edit it there.
+
 """Which set belongs to a template: the same template finds it, a hash names it.
 
 See: chapter *Deployment*; upstream ``EqualIgnoreHash``, ``ComputeHash``, ``FindNewReplicaSet``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

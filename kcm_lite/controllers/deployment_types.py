@@ -1,9 +1,9 @@
+# Generated from book/09_deployment.ipynb by tools/tangle.py; edit it there.
+
 """What a Deployment controller is: its gates, its fields, and what one of its syncs works on.
 
 See: chapter *Deployment*; upstream ``DeploymentController``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/11_owner_references.ipynb by tools/tangle.py; edit it there.
+
 """Deletes what has lost its owners, along owner references, with three propagation policies.
 
 See: chapter *Owner references*; upstream ``pkg/controller/garbagecollector``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 import asyncio
 from collections.abc import Iterable

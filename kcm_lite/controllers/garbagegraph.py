@@ -1,9 +1,9 @@
+# Generated from book/11_owner_references.ipynb by tools/tangle.py; edit it there.
+
 """The ownership graph: one node per object, built from watches alone.
 
 See: chapter *Owner references*; upstream ``pkg/controller/garbagecollector/graph_builder.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable

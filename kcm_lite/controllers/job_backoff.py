@@ -1,3 +1,5 @@
+# Generated from book/08b_job_rules.ipynb by tools/tangle.py; edit it there.
+
 """How long a Job waits before it replaces a pod that failed.
 
 >>> [remaining_time(failures, 0.0) for failures in range(1, 8)]
@@ -5,8 +7,6 @@
 
 See: chapter *Job: the rules*; upstream ``pkg/controller/job/backoff_utils.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

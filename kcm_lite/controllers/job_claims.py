@@ -1,9 +1,9 @@
+# Generated from book/08c_job_pods.ipynb by tools/tangle.py; edit it there.
+
 """Which pods are a Job's, and what becomes of pods whose Job is gone.
 
 See: chapter *Job*; upstream ``getPodsForJob`` and ``syncOrphanPod``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/08c_job_pods.ipynb by tools/tangle.py; edit it there.
+
 """What happens in the cluster, and which Job must be looked at because of it, and when.
 
 See: chapter *Job*; upstream ``pkg/controller/job``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+# Generated from book/08b_job_rules.ipynb by tools/tangle.py; edit it there.
+
 """Completion indexes: sets of numbers, kept and written as intervals.
 
 >>> done = parse_indexes("1,3-5", completions=10)
@@ -6,8 +8,6 @@
 
 See: chapter *Job: the rules*; upstream ``pkg/controller/job/indexed_job_utils.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/08_job.ipynb by tools/tangle.py; edit it there.
+
 """A Job's sync as v1.22 had it: count the pods that are there, and let the queue delay retries.
 
 See: chapter *Job*, section *Then and now*; ``pkg/controller/job`` of v1.22.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/08c_job_pods.ipynb by tools/tangle.py; edit it there.
+
 """Too few pods or too many: how many a Job wants now, and which ones.
 
 See: chapter *Job*; upstream ``manageJob``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/08b_job_rules.ipynb by tools/tangle.py; edit it there.
+
 """Questions about a Job and its pods: which failed, which are new, which indexes are done.
 
 See: chapter *Job: the rules*; upstream ``pkg/controller/job``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
+# Generated from book/08b_job_rules.ipynb by tools/tangle.py; edit it there.
+
 """What a Job's policies say about a failed pod, and about the indexes that have succeeded.
 
 See: chapter *Job: the rules*; upstream ``pkg/controller/job/pod_failure_policy.go`` and
 ``success_policy.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/08_job.ipynb by tools/tangle.py; edit it there.
+
 """Count every pod once: note its UID, take its finalizer off, then move the counter.
 
 See: chapter *Job*; upstream ``trackJobStatusAndRemoveFinalizers``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

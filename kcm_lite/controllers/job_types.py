@@ -1,9 +1,9 @@
+# Generated from book/08_job.ipynb by tools/tangle.py; edit it there.
+
 """What a Job controller is: its gates, its fields, and what one sync has found.
 
 See: chapter *Job*; upstream ``pkg/controller/job``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/09b_revisions_and_scaling.ipynb by tools/tangle.py; edit it there.
+
 """Who gets how much when a Deployment is scaled in the middle of a rollout: numbers only.
 
 See: chapter *Revisions and scaling*; upstream ``GetReplicaSetProportion`` and ``scale``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

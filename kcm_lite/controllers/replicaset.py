@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """The ReplicaSet controller: so many pods of one template, no more and no less.
 
 See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

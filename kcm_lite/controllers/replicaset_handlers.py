@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """What happens in the cluster, and which set must be looked at because of it.
 
 See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

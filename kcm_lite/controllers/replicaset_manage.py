@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """Too few pods or too many: create or delete some, and expect to see that.
 
 See: chapter *ReplicaSet*; upstream ``manageReplicas``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

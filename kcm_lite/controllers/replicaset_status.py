@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """What a set's status says, and when it is written.
 
 See: chapter *ReplicaSet*; upstream ``pkg/controller/replicaset/replica_set_utils.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """What a ReplicaSet controller is: its kind of object, its gates and its fields.
 
 See: chapter *ReplicaSet*; upstream ``ReplicaSetController`` in ``pkg/controller/replicaset``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

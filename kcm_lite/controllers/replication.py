@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """The ReplicationController controller: the ReplicaSet controller over the older kind.
 
 See: chapter *ReplicaSet*; upstream ``pkg/controller/replication``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

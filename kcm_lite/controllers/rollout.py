@@ -1,3 +1,5 @@
+# Generated from book/09_deployment.ipynb by tools/tangle.py; edit it there.
+
 """How many pods a rollout may have, and where: numbers only, no API.
 
 >>> resolve_fenceposts("25%", "25%", 10)
@@ -5,8 +7,6 @@
 
 See: chapter *Deployment*; upstream ``pkg/controller/deployment/util`` and ``rolling.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

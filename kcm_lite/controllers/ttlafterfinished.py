@@ -1,9 +1,9 @@
+# Generated from book/08_job.ipynb by tools/tangle.py; edit it there.
+
 """Delete finished Jobs when their time to live is over.
 
 See: chapter *Job*; upstream ``pkg/controller/ttlafterfinished``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def expires_at(job: Job) -> datetime:
     ttl = job.spec.ttl_seconds_after_finished
     if ttl is None or not is_job_finished(job):
         raise ValueError(f"job {meta.namespace}/{meta.name} should not be cleaned up")
-    for condition in job.status.conditions:
-        if condition.type in ("Complete", "Failed") and condition.status == "True":
-            if condition.last_transition_time is None:
+    for end in job.status.conditions:
+        if end.type in ("Complete", "Failed") and end.status == "True":
+            if end.last_transition_time is None:
                 break
-            return condition.last_transition_time + timedelta(seconds=ttl)
+            return end.last_transition_time + timedelta(seconds=ttl)
     raise ValueError(f"unable to find the time when the Job {name} finished")
 
 

@@ -1,9 +1,9 @@
+# Generated from book/07b_victims.ipynb by tools/tangle.py; edit it there.
+
 """Which pods go first when there are too many.
 
 See: chapter *ReplicaSet*; upstream ``controller.ActivePodsWithRanks`` and ``getPodsToDelete``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/02_options.ipynb by tools/tangle.py; edit it there.
+
 """Config: what the manager runs on, made from the options in one direction.
 
 See: chapter *Options to config*; upstream ``Config``, ``ApplyTo`` and ``Complete``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

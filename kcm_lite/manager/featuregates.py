@@ -1,11 +1,11 @@
+# Generated from book/02b_names_and_gates.ipynb by tools/tangle.py; edit it there.
+
 """Feature gates: which behaviour is on, by release, and what ``--feature-gates`` may change.
 
 The table beside this module holds every gate that a v1.36 process knows. What an older release had
 and v1.36 has forgotten is not in it. See: chapter *Names and gates*; upstream
 ``k8s.io/component-base/featuregate`` and ``pkg/features``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
+# Generated from book/01b_leader_election.ipynb by tools/tangle.py; edit it there.
+
 """A manager among others: wait for the lease, run the controllers, end when the lease is lost.
 
 See: chapter *Leader election*, *A manager that waits*; upstream ``Run`` and ``leaderElectAndRun``
 in ``cmd/kube-controller-manager/app``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

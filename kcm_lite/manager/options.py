@@ -1,9 +1,9 @@
+# Generated from book/02_options.ipynb by tools/tangle.py; edit it there.
+
 """Options: groups of settings that point into the component config, for flags to overwrite.
 
 See: chapter *Options to config*; upstream ``cmd/kube-controller-manager/app/options``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/02b_names_and_gates.ipynb by tools/tangle.py; edit it there.
+
 """Which controllers there are, by today's names and by those of 1.22, and which of them run.
 
 See: chapter *Names and gates*; upstream ``controller_descriptor.go``, ``controllermanager.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A setting: a field of a configuration, with its flag, its default and its type."""
+# Generated from book/02_options.ipynb by tools/tangle.py; edit it there.
 
-# Generated from the notebooks by tangle.py; edit them instead.
+"""A setting: a field of a configuration, with its flag, its default and its type."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/02_options.ipynb by tools/tangle.py; edit it there.
+
 """Validate: everything that is wrong with the options, found before anything is opened.
 
 See: chapter *Options to config*, *Every error, not the first*; upstream ``Validate``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

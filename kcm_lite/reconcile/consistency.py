@@ -1,3 +1,5 @@
+# Generated from book/10_expectations.ipynb by tools/tangle.py; edit it there.
+
 """Read your own writes: refuse to act on a cache that is older than one's last write.
 
 >>> store = ConsistencyStore({"pods": lambda: "41"})
@@ -10,8 +12,6 @@ read version: 41 is not as new as written version: 42 for group resource pods
 
 See: chapter *Expectations*; upstream ``pkg/controller/util/consistency``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

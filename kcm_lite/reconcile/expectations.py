@@ -1,3 +1,5 @@
+# Generated from book/10_expectations.ipynb by tools/tangle.py; edit it there.
+
 """Expectations: what a controller has done and not yet seen.
 
 >>> from kcm_lite.clock import VirtualClock
@@ -12,8 +14,6 @@ True
 
 See: chapter *Expectations*; upstream ``pkg/controller/controller_utils.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

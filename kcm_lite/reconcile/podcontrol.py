@@ -1,9 +1,9 @@
+# Generated from book/91_pods.ipynb by tools/tangle.py; edit it there.
+
 """Creates, deletes and patches pods for a controller, and tells people about it in events.
 
 See: appendix *Pods for controllers*; upstream ``RealPodControl`` in ``controller_utils.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/91_pods.ipynb by tools/tangle.py; edit it there.
+
 """How many pods of each state a controller's objects have, without looking at each pod.
 
 See: appendix *Pods for controllers*.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
+# Generated from book/91_pods.ipynb by tools/tangle.py; edit it there.
+
 """Questions about one pod, and the index that finds a controller's pods.
 
 See: appendix *Pods for controllers*; upstream ``pkg/api/v1/pod`` and ``controller_utils.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

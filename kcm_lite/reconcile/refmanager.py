@@ -1,9 +1,9 @@
+# Generated from book/11_owner_references.ipynb by tools/tangle.py; edit it there.
+
 """Whose object is this? Adopt, release, or leave alone.
 
 See: chapter *Owner references*; upstream ``pkg/controller/controller_ref_manager.go``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 import enum
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,9 +1,9 @@
+# Generated from book/07_replicaset.ipynb by tools/tangle.py; edit it there.
+
 """Slow start: do a thing many times, carefully at first.
 
 See: chapter *ReplicaSet*; upstream ``slowStartBatch``.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 

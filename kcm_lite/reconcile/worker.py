@@ -1,9 +1,9 @@
+# Generated from book/06_work_queue.ipynb by tools/tangle.py; edit it there.
+
 """Workers: take a key, sync it, give it back; a key that failed comes again later.
 
 See: chapter *The work queue*, section *Workers*; ``processNextWorkItem`` in upstream's controllers.
 """
-
-# Generated from the notebooks by tangle.py; edit them instead.
 
 from __future__ import annotations
 
