@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -42,6 +43,7 @@ from kcm_lite.controllers.deployment_types import TODAY, DeploymentController, D
 from kcm_lite.controllers.rollout import min_available
 from kcm_lite.reconcile.podutil import POD_CONTROLLER_INDEX, index_by_pod_controller
 from kcm_lite.sim.cluster import Cluster
+from kcm_lite.sim.measures import measure
 from kcm_lite.trace import ApiWrite, Decision, SyncEnd, Trace
 from tests.test_controllers_rollout import START, deployment, replica_set, template
 
@@ -951,6 +953,38 @@ def test_rollouts_keep_their_promises(
     cluster.settle(until=cluster.now + 500)
     check_writes(cluster, lag)
     check_end(cluster)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 12), LIMITS, LIMITS, st.sampled_from([0.001, 0.02, 0.2]),
+    st.sampled_from(["0%", "20%"]), st.integers(0, 5),
+)  # fmt: skip
+def test_pods_stay_between_floor_and_limit(
+    replicas: int, surge: Any, unavailable: Any, lag: float, broken: str, seed: int
+) -> None:
+    """One change of the image. Over the limit are at most pods that their set no longer wants."""
+    if surge in (0, "0%") and unavailable in (0, "0%"):
+        surge = 1
+    never = {"match": {"image": "app:2", "share": broken}, "neverReady": True}
+    profile = {"startAfter": 0.1, "readyAfter": "0..2", "overrides": [never]}
+    cluster = Cluster(
+        qps=0, seed=seed, profile=profile, latency=Latency(call=0.01, watch=lag), detail=False
+    )
+    cluster.apply(MANIFEST % replicas)
+    limits = {"maxSurge": surge, "maxUnavailable": unavailable}
+    patch(cluster, strategy={"rollingUpdate": limits})
+    cluster.run_for(15)
+    set_image(cluster, "app:2", 60)
+    measured = measure(cluster.trace, "default/web", start=15)
+    over = 0.0
+    for now, then in itertools.pairwise(measured.moments):
+        assert now.available >= now.floor
+        assert sum(now.sizes.values()) <= now.limit
+        over += (then.t - now.t) * (now.pods > now.limit)
+    assert over <= 4 * (lag + 0.02), "pods over the limit that somebody wants"
+    if broken == "0%":
+        assert measured.finished is not None
 
 
 def check_writes(cluster: Cluster, lag: float) -> None:
