@@ -978,10 +978,11 @@ def test_pods_stay_between_floor_and_limit(
     set_image(cluster, "app:2", 60)
     measured = measure(cluster.trace, "default/web", start=15)
     over = 0.0
-    for now, then in itertools.pairwise(measured.moments):
+    for now, then in itertools.pairwise(measured.points):
         assert now.available >= now.floor
-        assert sum(now.sizes.values()) <= now.limit
-        over += (then.t - now.t) * (now.pods > now.limit)
+        over += (then.t - now.t) * (now.pods > now.ceiling)
+    for _, sizes in measured.sizes:
+        assert sum(sizes.values()) <= measured.points[-1].ceiling
     assert over <= 4 * (lag + 0.02), "pods over the limit that somebody wants"
     if broken == "0%":
         assert measured.finished is not None

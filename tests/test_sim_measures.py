@@ -30,12 +30,14 @@ def test_a_rollout_is_measured_from_its_start() -> None:
     m = measure(rolled().trace, "default/web", start=20)
     assert (m.peak, m.crowd, m.lowest, m.problem) == (13, 20, 8, "")
     assert m.finished == pytest.approx(6.2, abs=0.1)
-    first, last = m.moments[0], m.moments[-1]
-    assert (first.t, list(first.sizes.values()), first.pods, first.going) == (20, [10], 10, 0)
-    assert (list(last.sizes.values()), last.available, last.going) == ([0, 10], 10, 0)
-    assert {(moment.floor, moment.limit) for moment in m.moments} == {(8, 13)}
-    times = [moment.t for moment in m.moments]
+    first, last = m.points[0], m.points[-1]
+    assert (first.t, first.pods, first.terminating, first.available) == (20, 10, 0, 10)
+    assert (last.pods, last.terminating, last.available) == (10, 0, 10)
+    assert {(p.floor, p.ceiling) for p in m.points} == {(8, 13)}
+    times = [p.t for p in m.points]
     assert times == sorted(set(times))
+    assert [list(sizes.values()) for _, sizes in (m.sizes[0], m.sizes[-1])] == [[10], [0, 10]]
+    assert m.sizes[0][0] == 20
 
 
 def test_a_stuck_rollout_has_a_problem_and_no_end() -> None:
@@ -50,10 +52,14 @@ def test_what_is_still_under_way_has_neither() -> None:
     assert (m.finished, m.problem) == (None, "")
 
 
-def test_the_end_of_the_time_counts() -> None:
-    trace = rolled().trace
-    assert measure(trace, "default/web", start=0, end=15).finished == pytest.approx(3, abs=0.1)
-    assert measure(trace, "default/web", start=20, end=21).finished is None
+def test_from_the_very_beginning_the_first_moment_is_empty() -> None:
+    cluster = Cluster(qps=0, profile=SLOW, detail=False)
+    cluster.run_for(5)
+    cluster.apply(MANIFEST % 3)
+    cluster.run_for(10)
+    m = measure(cluster.trace, "default/web")
+    assert (m.points[0].pods, m.sizes[0]) == (0, (0.0, {}))
+    assert m.finished == pytest.approx(8, abs=0.1)
 
 
 def test_others_do_not_count() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from kcm_lite.sim.measures import Measured, Moment
+from kcm_lite.sim.measures import Measured
 from kcm_lite.trace import Trace
 from kcm_lite.viz import frames
 
@@ -35,9 +35,9 @@ def rollout_figure(trace: Trace, measured: Measured, *, start: float, end: float
         start: The second that becomes 0 in the picture.
         end: The last second.
     """
-    times = [round(m.t - start, 2) for m in measured.moments] + [round(end - start, 2)]
-    moments = measured.moments
-    data = [*_sizes(moments, times), *_availability(moments, times), *_lives(trace, start, end)]
+    length = round(end - start, 2)
+    data = [*_sizes(measured, start, length), *_availability(measured, start, length)]
+    data += _lives(trace, start, end)
     titles = {"": "wanted", "2": "available", "3": "pods"}
     layout: dict[str, Any] = {
         "height": 560,
@@ -45,7 +45,7 @@ def rollout_figure(trace: Trace, measured: Measured, *, start: float, end: float
         "margin": {"l": 48, "r": 12, "t": 12, "b": 40},
         "legend": {"orientation": "h", "y": -0.1, "font": {"size": 11}},
         "xaxis": {
-            "range": [0, times[-1]],
+            "range": [0, length],
             "anchor": "y3",
             "title": {"text": "seconds after the change"},
         },
@@ -57,17 +57,19 @@ def rollout_figure(trace: Trace, measured: Measured, *, start: float, end: float
     return go.Figure(data=data, layout=layout)
 
 
-def _step(times: list[float], values: Sequence[int], name: str, row: str, line: Any) -> Drawn:
+def _step(
+    steps: Sequence[tuple[float, int]], name: str, row: str, line: Any, start: float, length: float
+) -> Drawn:
     """Draw a number that changes at once; moments at which it does not are left out."""
-    xs, ys = [times[0]], [values[0]]
-    for t, value in zip(times[1:], values[1:], strict=False):
+    xs, ys = [0.0], [steps[0][1]]
+    for t, value in steps[1:]:
         if value != ys[-1]:
-            xs.append(t)
+            xs.append(round(t - start, 2))
             ys.append(value)
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [*xs, times[-1]],
+        "x": [*xs, length],
         "y": [*ys, ys[-1]],
         "name": name,
         "line": {"shape": "hv", "width": 3, **line},
@@ -75,18 +77,21 @@ def _step(times: list[float], values: Sequence[int], name: str, row: str, line: 
     }
 
 
-def _sizes(moments: Sequence[Moment], times: list[float]) -> Iterator[Drawn]:
-    names = dict.fromkeys(name for m in moments for name in m.sizes)
+def _sizes(measured: Measured, start: float, length: float) -> Iterator[Drawn]:
+    names = list(measured.sizes[-1][1])
     for i, name in enumerate(names):
         label = "old set" if i == 0 else "new set" if len(names) == 2 else f"set {i + 1}"
-        sizes = [m.sizes.get(name, 0) for m in moments]
-        yield _step(times, sizes, label, "", {"color": SETS[min(i, len(SETS) - 1)]})
+        steps = [(t, sizes.get(name, 0)) for t, sizes in measured.sizes]
+        colour = {"color": SETS[min(i, len(SETS) - 1)]}
+        yield _step(steps, label, "", colour, start, length)
 
 
-def _availability(moments: Sequence[Moment], times: list[float]) -> Iterator[Drawn]:
-    yield _step(times, [m.available for m in moments], "available", "2", {"color": AVAILABLE})
+def _availability(measured: Measured, start: float, length: float) -> Iterator[Drawn]:
+    available = [(p.t, p.available) for p in measured.points]
+    floor = [(p.t, p.floor) for p in measured.points]
+    yield _step(available, "available", "2", {"color": AVAILABLE}, start, length)
     promised = {"color": PROMISED, "dash": "dot", "width": 2}
-    yield _step(times, [m.floor for m in moments], "promised", "2", promised)
+    yield _step(floor, "promised", "2", promised, start, length)
 
 
 def _lives(trace: Trace, start: float, end: float) -> Iterator[Drawn]:
