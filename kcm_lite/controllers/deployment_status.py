@@ -16,6 +16,7 @@ from kcm_lite.api.meta import Condition, object_key, replace
 from kcm_lite.controllers.deployment_types import DeploymentController, View, decide
 from kcm_lite.controllers.replicaset_status import REPLICA_FAILURE
 from kcm_lite.controllers.rollout import (
+    EPOCH,
     UNLIMITED,
     available,
     deployment_complete,
@@ -128,9 +129,9 @@ def deployment_timed_out(d: Deployment, status: DeploymentStatus, now: datetime)
     current, deadline = find_condition(status, PROGRESSING), d.spec.progress_deadline_seconds
     if not has_progress_deadline(d) or deadline is None or current is None:
         return False
-    if current.reason in (DONE, TIMED_OUT) or current.last_update_time is None:
+    if current.reason in (DONE, TIMED_OUT):
         return current.reason == TIMED_OUT
-    return current.last_update_time + timedelta(seconds=deadline) < now
+    return (current.last_update_time or EPOCH) + timedelta(seconds=deadline) < now
 
 
 # %% book/09a_sets_and_status.ipynb#9b7f6aa9
@@ -215,7 +216,7 @@ def requeue_stuck_deployment(
         return
     if deployment_complete(d, status) or current.reason == TIMED_OUT:
         return
-    since = current.last_update_time or d.metadata.creation_timestamp or dc.clock.now()
+    since = current.last_update_time or EPOCH
     left = (since - dc.clock.now()).total_seconds() + deadline
     if left < 1:
         dc.queue.add_rate_limited(object_key(d))
