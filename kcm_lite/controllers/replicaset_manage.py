@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from kcm_lite.api.core import Pod, PodTemplateSpec
 from kcm_lite.api.errors import NotFound, StatusError
 from kcm_lite.api.meta import controller_of, object_key
-from kcm_lite.api.selectors import SelectorError
+from kcm_lite.api.selectors import Selector, SelectorError
 from kcm_lite.client.cache import CONTROLLER_UID_INDEX, NAMESPACE_INDEX
 from kcm_lite.controllers.replicaset_types import Found, ReplicaSetController, W, decide
 from kcm_lite.controllers.victims import (
@@ -124,13 +125,18 @@ def get_indirectly_related_pods(rsc: ReplicaSetController[W], rs: W) -> list[Pod
     ref = controller_of(rs)
     if ref is None:
         return []
-    related: dict[str, Pod] = {}
+    selectors: dict[str, list[Selector]] = {}
     for sibling in rsc.sets.indexer.by_index(CONTROLLER_UID_INDEX, ref.uid):
-        try:
-            selector = rsc.kind.selector(sibling)
-        except SelectorError:
-            continue
-        for pod in rsc.pods.indexer.by_index(NAMESPACE_INDEX, sibling.metadata.namespace):
-            if selector.matches(pod.metadata.labels):
-                related.setdefault(pod.metadata.uid, pod)
-    return list(related.values())
+        with suppress(SelectorError):
+            mine = selectors.setdefault(sibling.metadata.namespace, [])
+            mine.append(rsc.kind.selector(sibling))
+    related = []
+    for namespace, wanted in selectors.items():
+        known: dict[int, bool] = {}  # by the identity of labels: pods of one template share them
+        for pod in rsc.pods.indexer.by_index(NAMESPACE_INDEX, namespace):
+            labels = pod.metadata.labels
+            if (match := known.get(id(labels))) is None:
+                match = known[id(labels)] = any(s.matches(labels) for s in wanted)
+            if match:
+                related.append(pod)
+    return related
