@@ -33,6 +33,17 @@ def test_durations_may_have_units() -> None:
     assert scenario(until="1m30s").until == 90
 
 
+def test_where_it_was_reported_and_what_it_teaches() -> None:
+    s = scenario(reference="kubernetes/kubernetes#1", lesson="Do not.\n")
+    assert (s.reference, s.lesson, s.release) == ("kubernetes/kubernetes#1", "Do not.", "1.36")
+
+
+@pytest.mark.parametrize(("release", "terminating"), [("1.34", None), ("1.35", 0)])
+def test_controllers_follow_the_release(release: str, terminating: int | None) -> None:
+    result = run(objects=[replica_set(1)], release=release)
+    assert result.cluster.object("rs/web").status.terminating_replicas == terminating
+
+
 def test_every_golden_scenario_can_be_read() -> None:
     for path in sorted((OWN / "scenarios").glob("*.yaml")):
         document = load_documents(path.read_text(), str(path))[0]
@@ -81,6 +92,12 @@ def test_placeholders() -> None:
         ({"until": "soon"}, 'until: got "soon", want seconds or a duration'),
         ({"id": "My_Test"}, 'id: got "My_Test", want at most 63 of a-z'),
         ({"unitl": 3}, 'unitl: unknown key "unitl" (did you mean "until"?)'),
+        ({"release": 1.30}, 'release: got the number 1.3, want "1.20" to "1.36" in quotes'),
+        ({"release": "1.19"}, 'release: got "1.19", want one of 1.20, 1.21'),
+        ({"release": "1.37"}, "1.35, 1.36"),
+        ({"release": True}, "release: got true, want one of 1.20"),
+        ({"reference": 3}, "reference: got 3, want a text"),
+        ({"lesson": ""}, 'lesson: got "", want a text'),
         ({"nodes": -1}, "nodes: got -1, want a whole number >= 0"),
         ({"startAtSecond": 60}, "startAtSecond: got 60"),
         ({"batch": "slow"}, 'batch: got "slow", want one of default, burst, qps'),

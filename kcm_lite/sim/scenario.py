@@ -16,9 +16,11 @@ A scenario is one YAML document::
 
 Optional beside these: ``startAtSecond`` (t=0 is at this second of a minute), ``seed``,
 ``managerFlags`` (a list such as ``--kube-api-qps=20``), ``batch`` (``qps`` means client limits of
-20/30, all others 1000/1000) and ``heartbeat`` (seconds between lease renewals; leases are not
-simulated). In manifests ``$NS`` is the scenario's namespace, ``$NODE1`` the name of node 1, and
-``uid: $UID`` in an owner reference the uid of the object named there.
+20/30, all others 1000/1000), ``heartbeat`` (seconds between lease renewals; leases are not
+simulated), ``release`` (such as ``"1.22"``: the controllers behave as in that release), and, for
+people, ``reference`` (where it was reported) and ``lesson`` (what it teaches). In manifests ``$NS``
+is the scenario's namespace, ``$NODE1`` the name of node 1, and ``uid: $UID`` in an owner reference
+the uid of the object named there.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from kcm_lite.api.batch import Job, is_job_finished
 from kcm_lite.api.core import ReplicationController
 from kcm_lite.api.meta import Object
 from kcm_lite.api.yaml import Document
+from kcm_lite.manager.featuregates import TODAY, FeatureGates, text_of
+from kcm_lite.manager.start import gates_for
 from kcm_lite.sim.check import (
     BadInput,
     Problem,
@@ -61,6 +65,8 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 FAST, DEFAULT = (1000.0, 1000), (20.0, 30)  # client limits: those of most recordings, of upstream
 FLAG = re.compile(r"--([a-z-]+)=(\d+(?:\.\d+)?)")
 FLAGS = ("kube-api-burst", "kube-api-qps")
+RELEASES = tuple(text_of((1, minor)) for minor in range(20, TODAY[1] + 1))
+"""The releases that a scenario can ask for; no switch of a controller is older."""
 
 Progress = Callable[[float], None]
 """Is told the second that a run has reached, now and then."""
@@ -73,6 +79,9 @@ class Scenario:
     Attributes:
         qps: Requests a second of each controller's client.
         burst: How many of them at once.
+        release: Which release the controllers follow.
+        reference: Where it was reported.
+        lesson: What it teaches, in a paragraph.
         source: Where it was read from.
         notes: What had to be changed in the input, for the report.
         settle: End when all workloads are at rest, at ``until`` at the latest.
@@ -86,6 +95,9 @@ class Scenario:
     seed: int = 0
     qps: float = FAST[0]
     burst: int = FAST[1]
+    release: str = RELEASES[-1]
+    reference: str = ""
+    lesson: str = ""
     profile: Profile = field(default_factory=Profile)
     objects: tuple[Object | Inert, ...] = ()
     actions: tuple[Step, ...] = ()
@@ -101,6 +113,15 @@ class Scenario:
         return self.id
 
 
+def release(value: Any, path: str, problems: list[Problem]) -> str:
+    """Check for a release; YAML reads one without quotes as a number, and 1.30 as 1.3."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        want = f'"{RELEASES[0]}" to "{RELEASES[-1]}"'
+        problems.append(Problem(path, f"got the number {value}, want {want} in quotes"))
+        return RELEASES[-1]
+    return str(choice(*RELEASES)(value, path, problems))
+
+
 FIELDS = {
     "id": string,
     "title": string,
@@ -111,6 +132,9 @@ FIELDS = {
     "managerFlags": list_of(string),
     "batch": choice("default", "burst", "qps", "nodemon", "extra"),
     "heartbeat": number,
+    "release": release,
+    "reference": string,
+    "lesson": string,
     "kubelet": anything,
     "objects": list_of(mapping),
     "actions": list_of(mapping),
@@ -157,6 +181,9 @@ def parse_scenario(document: Document) -> Scenario:
         seed=raw.get("seed", 0),
         qps=qps,
         burst=burst,
+        release=raw.get("release", RELEASES[-1]),
+        reference=raw.get("reference", ""),
+        lesson=raw.get("lesson", "").strip(),
         profile=profile,
         objects=tuple(o for o in objects if o is not None),
         actions=tuple(sorted((s for s in steps if s), key=lambda s: s.at)),
@@ -252,6 +279,7 @@ def run_scenario(
         profile=scenario.profile,
         qps=scenario.qps,
         burst=scenario.burst,
+        gates=gates_for(FeatureGates.for_release(scenario.release)),
         start=START.replace(second=scenario.start_at_second),
         detail=detail,
         namespace=scenario.namespace,
