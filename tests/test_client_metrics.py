@@ -149,8 +149,16 @@ def test_bad_names_are_refused(name: str) -> None:
 def test_other_mistakes_are_refused() -> None:
     registry = Registry()
     family = registry.counter("c", "h", ("x",))
-    with pytest.raises(ValueError, match="registered already"):
-        registry.gauge("c", "h")
+    assert registry.counter("c", "h", ("x",)) is family
+    registry.histogram("b", "h", bounds=(1.0,))
+    for wrong in (
+        lambda: registry.gauge("c", "h", ("x",)),
+        lambda: registry.counter("c", "h", ("y",)),
+        lambda: registry.counter("c", "other", ("x",)),
+        lambda: registry.histogram("b", "h", bounds=(2.0,)),
+    ):
+        with pytest.raises(ValueError, match="registered already, as something else"):
+            wrong()
     for values in ((), ("a", "b")):
         with pytest.raises(ValueError, match="has the labels"):
             family.with_labels(*values)
@@ -191,7 +199,8 @@ def test_queue_metrics_follow_an_item() -> None:
     queue.retry()
     queue.retry()
     assert value("workqueue_retries_total") == 2
-    queue.done("a"), queue.done("b")
+    queue.done("a")
+    queue.done("b")
     queue.add("c")
     clock.run_for(1)
     queue.add("c")  # it waits since the first time

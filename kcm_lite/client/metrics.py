@@ -160,6 +160,11 @@ class Family(Generic[M]):
             self.children[values] = self._make()
         return self.children[values]
 
+    def definition(self) -> tuple[object, ...]:
+        """Return what is registered: type, text, labels, bounds."""
+        metric = self._make()
+        return metric.TYPE, self.help, self.labels, getattr(metric, "bounds", ())
+
     def expose(self) -> Iterator[str]:
         """Yield the lines of the text format."""
         kind = self._make().TYPE
@@ -182,10 +187,10 @@ class Registry:
         self._families: dict[str, Family[Any]] = {}
 
     def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Family[Counter]:
-        """Register a counter.
+        """Register a counter, or find it: several queues, or clients, share a metric.
 
         Raises:
-            ValueError: The name is taken, or no metric name.
+            ValueError: The name is taken by a different metric, or no metric name.
         """
         return self._register(Family(name, help, labels, Counter))
 
@@ -201,10 +206,10 @@ class Registry:
         return self._register(Family(name, help, labels, lambda: Histogram(bounds)))
 
     def _register(self, family: Family[M]) -> Family[M]:
-        if family.name in self._families:
-            raise ValueError(f"{family.name} is registered already")
-        self._families[family.name] = family
-        return family
+        known = self._families.setdefault(family.name, family)
+        if known.definition() != family.definition():
+            raise ValueError(f"{family.name} is registered already, as something else")
+        return known
 
     def expose(self) -> str:
         """Return everything in the text format, by name."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.metrics import Registry
 from kcm_lite.clock import Clock
 from kcm_lite.controllers import (
     deployment,
@@ -60,6 +61,7 @@ class ControllerContext:
         gates: Which release they follow.
         rng: For jitter.
         settings: What the command line says, by flag; empty: there was none.
+        metrics: Where it counts; None: nowhere.
     """
 
     clock: Clock
@@ -69,6 +71,7 @@ class ControllerContext:
     gates: Gates
     rng: random.Random
     settings: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Registry | None = None
 
     def setting(self, flag: str, default: T) -> T:
         """Return a flag's value; the controller's own default if there is no command line."""

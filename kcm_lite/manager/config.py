@@ -11,7 +11,7 @@ import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kcm_lite.client.clientset import Client
+from kcm_lite.client.clientset import Client, RequestMetrics
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
@@ -55,9 +55,16 @@ class ClientConfig:
     accept_content_types: str
     disable_compression: bool = True
 
-    def new_client(self, transport: Transport, clock: Clock, agent: str = NAME) -> Client:
-        """Return a client of the cluster that ``transport`` leads to."""
-        return Client(transport, clock, agent=agent, qps=self.qps, burst=self.burst)
+    def new_client(
+        self,
+        transport: Transport,
+        clock: Clock,
+        agent: str = NAME,
+        metrics: RequestMetrics | None = None,
+    ) -> Client:
+        """Return a client of the cluster that ``transport`` leads to, and who counts for it."""
+        qps, burst = self.qps, self.burst
+        return Client(transport, clock, agent=agent, qps=qps, burst=burst, metrics=metrics)
 
     def new_event_recorder(self, client: Client, clock: Clock) -> EventRecorder:
         """Return a recorder of the manager's own events."""

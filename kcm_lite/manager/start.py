@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.metrics import ClientMetrics, Registry
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
 from kcm_lite.controllers.context import RELEASE_1_22, TODAY, ControllerContext, Gates, Run
@@ -96,12 +97,14 @@ def new_context(
     *,
     rng: random.Random,
     trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> ManagerContext:
-    """Connect a config with a cluster: clients, informers, gates and settings."""
+    """Connect a config with a cluster: clients, informers, gates, settings and metrics."""
     config = completed.config
+    requests = None if metrics is None else ClientMetrics(metrics, config.client.host)
     resync = config.component.generic.min_resync_period * (1 + rng.random())
     informers = SharedInformerFactory(
-        config.client.new_client(transport, clock, "shared-informers"),
+        config.client.new_client(transport, clock, "shared-informers", requests),
         clock,
         resync=resync,
         rng=rng,
@@ -111,11 +114,12 @@ def new_context(
     controllers = ControllerContext(
         clock,
         trace,
-        lambda agent: config.client.new_client(transport, clock, agent),
+        lambda agent: config.client.new_client(transport, clock, agent, requests),
         informers,
         gates_for(config.feature_gates),
         rng,
         {name: flag.value for name, flag in flags_of(config.component).items()},
+        metrics,
     )
     return ManagerContext(config, controllers)
 
