@@ -9,7 +9,7 @@ import pytest
 from kcm_lite.api.yaml import load_documents
 from kcm_lite.sim.scenario import parse_scenario, run_scenario
 
-CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.yaml"))
+CASES = sorted((Path(__file__).parents[1] / "book" / "cases").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
