@@ -6,6 +6,7 @@ import pytest
 
 from kcm_lite.sim.check import BadInput
 from kcm_lite.sim.expect import Outcome
+from kcm_lite.sim.scenario import run_scenario
 from tests.sim_support import replica_set, run, scenario
 
 SET = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "xyz"}}
@@ -147,11 +148,68 @@ def test_a_deleted_object_is_gone_for_expectations() -> None:
     assert [(o.ok, o.t) for o in result.outcomes] == [(True, 4.9), (True, 20), (False, 5)]
 
 
+PODS = {"resource": "pods", "verb": "create", "agent": "replicaset-controller"}
+SYNCS = {"controller": "replicaset-controller", "name": "web"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "ok"),
+    [
+        ({"writes": PODS, "count": 5}, True),
+        ({"at": 9, "writes": PODS, "count": 3}, True),
+        ({"always": [1, 9], "writes": PODS, "count": 3}, True),
+        ({"within": [10, 11], "writes": PODS, "count": 5}, True),
+        ({"writes": {**PODS, "since": 10}, "count": 2}, True),
+        ({"writes": {**PODS, "code": 201}, "count": 5}, True),
+        ({"writes": {**PODS, "code": 403}, "count": 0}, True),
+        ({"writes": {**PODS, "agent": "user"}, "count": 0}, True),
+        ({"writes": {**PODS, "resource": "Pod"}, "count": 5}, True),
+        ({"writes": {"resource": "pods", "verb": "create"}, "count": 5}, True),
+        ({"writes": {"resource": "pods/binding", "agent": "scheduler"}, "count": 5}, True),
+        ({"writes": {"resource": "pods/*", "verb": "create"}, "count": 10}, True),
+        ({"writes": {"resource": "po", "verb": "delete"}, "count": 0}, True),
+        ({"writes": {"name": "web", "agent": "user"}, "count": 2}, True),  # the scale is one
+        ({"writes": {"resource": "events"}, "count": 5}, True),
+        ({"at": 0.009, "writes": {"agent": "replicaset-controller"}, "count": 1}, True),
+        ({"syncs": SYNCS, "atLeast": 4}, True),
+        ({"syncs": {**SYNCS, "failed": True}, "count": 0}, True),
+        ({"syncs": {**SYNCS, "failed": False}, "atLeast": 4}, True),
+        ({"syncs": {**SYNCS, "since": 15}, "count": 0}, True),
+        ({"syncs": {**SYNCS, "name": "eb"}, "count": 0}, True),
+        ({"syncs": {"controller": "job-controller"}, "count": 0}, True),
+    ],
+)
+def test_how_often(entry: dict[str, Any], ok: bool) -> None:
+    found = outcome(entry)
+    assert found.ok is ok, found
+
+
+def test_refused_writes_and_failed_syncs_count() -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    raw: dict[str, Any] = {
+        "objects": [quota, replica_set(3)],
+        "until": 0.5,
+        "expect": [
+            {"writes": {**PODS, "code": 403}, "atLeast": 3},
+            {"writes": {**PODS, "code": 201}, "count": 0},
+            {"syncs": {**SYNCS, "failed": True}, "atLeast": 3},
+        ],
+    }
+    assert [o.ok for o in run(**raw).outcomes] == [True] * 3
+    sparse = run_scenario(scenario(**raw), detail=False)  # syncs are recorded when they count
+    assert [o.found for o in sparse.outcomes] == [o.found for o in run(**raw).outcomes]
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
         (3, "expect[0]: got 3, want a mapping"),
-        ({}, "expect[0]: wants exactly one of object, pods, event"),
+        ({}, "expect[0]: wants exactly one of object, pods, event, writes, syncs"),
         (
             {"pods": {}, "event": {}, "count": 1},
             "expect[0]: wants exactly one of object, pods, event",
@@ -173,7 +231,7 @@ def test_a_deleted_object_is_gone_for_expectations() -> None:
         ({"object": "Depl/web", "exists": True}, 'expect[0].object: kind "Depl" is not simulated'),
         ({"object": "rs/web"}, "expect[0]: wants path, verdict or exists beside object"),
         ({"object": "rs/web", "path": "a..b", "equals": 1}, 'expect[0].path: got "a..b"'),
-        ({"object": "rs/web", "path": "a", "count": 1}, "expect[0].count: is for pods and events"),
+        ({"object": "rs/web", "path": "a", "count": 1}, "expect[0].count: is for what is counted"),
         ({"object": "rs/web", "path": "a", "matches": "("}, "expect[0].matches: is no regular"),
         (
             {"object": "rs/web", "path": "a", "atLeast": "x"},
@@ -187,6 +245,22 @@ def test_a_deleted_object_is_gone_for_expectations() -> None:
             {"object": "rs/web", "verdict": "complete", "equals": 1},
             "equals: does not go with verdict",
         ),
+        ({"writes": {}}, "expect[0]: says nothing to compare with; one of count, equals"),
+        (
+            {"writes": {"agent": "replicaset"}, "count": 0},
+            '(did you mean "replicaset-controller"?)',
+        ),
+        ({"writes": {"verb": "get"}, "count": 0}, 'got "get", want one of create, update, patch'),
+        ({"writes": {"resource": "pod s"}, "count": 0}, "expect[0].writes.resource: kind"),
+        ({"writes": {"resource": 3}, "count": 0}, "expect[0].writes.resource: got 3, want a text"),
+        ({"writes": {"code": 9}, "count": 0}, "expect[0].writes.code: got 9, want a whole"),
+        ({"writes": {"since": -1}, "count": 0}, "expect[0].writes.since: got -1, want seconds"),
+        ({"syncs": {}, "count": 0}, "expect[0].syncs.controller: is missing"),
+        (
+            {"syncs": {"controller": "garbage-collector-controller"}, "count": 0},
+            "expect[0].syncs.controller: got",
+        ),
+        ({"syncs": {"controller": "job-controller"}, "path": "x"}, "path: is only for object"),
         ({"event": {"object": "x"}}, 'expect[0].event.object: got "x", want Kind/name'),
     ],
 )

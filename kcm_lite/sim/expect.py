@@ -31,12 +31,18 @@ What can be looked at:
                              the controller), ``labels``, ``node``, ``deleting``, ``name``
 ``event``                    how often an event was reported that matches ``reason``, ``type``,
                              ``object``, ``message`` (a part of it)
+``writes``                   how many writes have reached the API server, refused ones included,
+                             that match ``resource`` (``pods``, ``pods/status``, ``pods/*``),
+                             ``verb``, ``agent``, ``name``, ``code`` (201, 403, ...), ``since``
+                             (a second of the run); Events and Leases only if ``resource`` says so
+``syncs``                    how often the ``controller`` has ended work on a key: ``name`` of the
+                             object, ``failed``, ``since``
 ============================ =======================================================================
 
 How it compares: ``equals``, ``notEquals``, ``atLeast``, ``atMost``, ``contains`` (of a text or
-list), ``matches`` (a regular expression), ``exists``. For pods and events ``count`` is ``equals``;
-for events ``atLeast: 1`` is the default. A number that is absent counts as 0: the API leaves zeros
-out.
+list), ``matches`` (a regular expression), ``exists``. For all that is counted, ``count`` is
+``equals``; for events ``atLeast: 1`` is the default. A number that is absent counts as 0: the API
+leaves zeros out.
 """
 
 from __future__ import annotations
@@ -49,9 +55,10 @@ from typing import Any
 import msgspec
 
 from kcm_lite.api.core import Event, Pod
-from kcm_lite.api.meta import controller_of
 from kcm_lite.api.serial import encode
+from kcm_lite.sim import counted
 from kcm_lite.sim.check import (
+    Check,
     Problem,
     anything,
     boolean,
@@ -60,16 +67,13 @@ from kcm_lite.sim.check import (
     record,
     show,
     string,
-    strings,
 )
+from kcm_lite.sim.counted import Key, filter_of, object_key
 from kcm_lite.sim.durations import duration
 from kcm_lite.sim.fields import COMPARISONS, holds, steps_of, walk
-from kcm_lite.sim.kinds import Unknown, resource_named
-from kcm_lite.sim.verdicts import VERDICTS, is_ready, verdict_of
-from kcm_lite.trace import ApiWrite, Trace
+from kcm_lite.sim.verdicts import VERDICTS, verdict_of
+from kcm_lite.trace import ApiWrite, SyncEnd, Trace
 
-PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-Key = tuple[str, str, str]  # kind, namespace, name
 Test = Callable[[Any], bool]
 
 
@@ -82,9 +86,9 @@ class Expectation(msgspec.Struct, frozen=True):
         mode: at, within or always.
         start: First moment that counts, in seconds.
         end: Last moment that counts; infinite means the end of the run.
-        subject: ``object``, ``pods`` or ``event``.
+        subject: ``object``, or what is counted: ``pods``, ``event``, ``writes``, ``syncs``.
         key: The object, for ``object``.
-        look: What is compared: of an object a value, of a pod or an event whether it counts.
+        look: What is compared: of an object a value, of all others whether it counts.
         test: Whether a value is right.
     """
 
@@ -128,26 +132,17 @@ def check_expect(
     return tuple(e for e in out if e is not None)
 
 
-FIELDS = {
+OBJECT = "object"
+SUBJECTS = (OBJECT, *counted.FIELDS)
+FIELDS: Mapping[str, Check] = {
     "at": duration,
     "within": anything,
     "always": anything,
-    "object": string,
+    OBJECT: string,
     "path": string,
     "exists": boolean,
     "verdict": choice(*VERDICTS),
-    "pods": record(
-        {
-            "phase": choice(*PHASES),
-            "ready": boolean,
-            "owner": string,
-            "labels": strings,
-            "node": string,
-            "deleting": boolean,
-            "name": string,
-        }
-    ),
-    "event": record({"reason": string, "type": string, "object": string, "message": string}),
+    **counted.FIELDS,
     "count": integer(0),
     **dict.fromkeys(COMPARISONS, anything),
 }
@@ -157,13 +152,13 @@ def _entry(value: Any, path: str, problems: list[Problem], namespace: str) -> Ex
     before = len(problems)
     raw = record(FIELDS)(value, path, problems)
     mode, start, end = _when(raw, path, problems)
-    subjects = [s for s in ("object", "pods", "event") if s in raw]
+    subjects = [s for s in SUBJECTS if s in raw]
     if isinstance(value, Mapping) and len(subjects) != 1:
-        problems.append(Problem(path, "wants exactly one of object, pods, event"))
+        problems.append(Problem(path, f"wants exactly one of {', '.join(SUBJECTS)}"))
     if len(problems) > before:
         return None
     subject, key = subjects[0], None
-    if subject == "object":
+    if subject == OBJECT:
         key = object_key(raw["object"], f"{path}.object", problems, namespace)
         look, test = _object(raw, path, problems)
     else:
@@ -171,10 +166,7 @@ def _entry(value: Any, path: str, problems: list[Problem], namespace: str) -> Ex
             if word in raw:
                 problems.append(Problem(f"{path}.{word}", "is only for object"))
         test = _comparison(raw, path, problems, default=1 if subject == "event" else None)
-        if subject == "pods":
-            look = _pod_filter(raw["pods"])
-        else:
-            look = _event_filter(raw["event"], f"{path}.event", problems, namespace)
+        look = filter_of(subject, raw[subject], f"{path}.{subject}", problems, namespace)
     if len(problems) > before:
         return None
     text = ", ".join(f"{k}: {_inline(v)}" for k, v in value.items())
@@ -208,21 +200,6 @@ def _when(raw: dict[str, Any], path: str, problems: list[Problem]) -> tuple[str,
             problems.append(Problem(inner, f"got {show(value)}, want from <= to"))
         return mode, start, end
     return mode, 0.0, duration(value, inner, problems)
-
-
-def object_key(text: str, path: str, problems: list[Problem], namespace: str) -> Key:
-    """Return the key of ``Kind/name`` or ``Kind/namespace/name``."""
-    kind, *rest = text.split("/")
-    if len(rest) not in (1, 2) or not all(rest):
-        problems.append(Problem(path, f"got {show(text)}, want Kind/name"))
-        return "", "", ""
-    try:
-        resource = resource_named(kind)
-    except Unknown as error:
-        problems.append(Problem(path, str(error)))
-        return "", "", ""
-    where = "" if not resource.namespaced else rest[0] if len(rest) == 2 else namespace
-    return resource.kind, where, rest[-1]
 
 
 def _object(
@@ -260,7 +237,7 @@ def _comparison(
     given = {k: raw[k] for k in COMPARISONS if k in raw}
     if "count" in raw:
         if raw.keys() & {"path"}:
-            problems.append(Problem(f"{path}.count", "is for pods and events; use equals"))
+            problems.append(Problem(f"{path}.count", "is for what is counted; use equals"))
         given["equals"] = raw["count"]
     if not given and default is not None:
         given["atLeast"] = default
@@ -282,45 +259,6 @@ def _words(raw: dict[str, Any]) -> str:
     return ", ".join(COMPARISONS if "path" in raw else ("count", *COMPARISONS))
 
 
-def _pod_filter(raw: Mapping[str, Any]) -> Callable[[Any], bool]:
-    def counts(pod: Any) -> bool:
-        meta = pod.metadata
-        ref = controller_of(pod)
-        found = {
-            "phase": pod.status.phase,
-            "ready": is_ready(pod),
-            "owner": ref.name if ref else None,
-            "node": pod.spec.node_name,
-            "deleting": meta.deletion_timestamp is not None,
-            "name": meta.name,
-        }
-        return all(
-            v.items() <= meta.labels.items() if k == "labels" else found[k] == v
-            for k, v in raw.items()
-        )
-
-    return counts
-
-
-def _event_filter(
-    raw: Mapping[str, Any], path: str, problems: list[Problem], namespace: str
-) -> Callable[[Any], bool]:
-    about = None
-    if "object" in raw:
-        about = object_key(raw["object"], f"{path}.object", problems, namespace)
-
-    def counts(event: Any) -> bool:
-        ref = event.involved_object
-        return (
-            raw.get("reason", event.reason) == event.reason
-            and raw.get("type", event.type) == event.type
-            and raw.get("message", "") in event.message
-            and (about is None or about == (ref.kind, ref.namespace, ref.name))
-        )
-
-    return counts
-
-
 # ---- checking
 
 
@@ -330,17 +268,24 @@ class _Watcher:
     def __init__(self, expectation: Expectation, end: float) -> None:
         self.e = expectation
         self.start, self.end = min(expectation.start, end), min(expectation.end, end)
-        self.value: Any = None if expectation.subject == "object" else 0
-        if expectation.subject == "object":
-            self.value = expectation.look(None)
+        self.value: Any = expectation.look(None) if expectation.subject == OBJECT else 0
         self.members: set[str] = set()
         self.outcome: Outcome | None = None
 
-    def take(self, write: ApiWrite) -> None:
-        """Follow a write."""
+    def take(self, record: ApiWrite | SyncEnd) -> None:
+        """Follow something that happened."""
+        counted_here = self.e.subject == ("syncs" if isinstance(record, SyncEnd) else "writes")
+        if counted_here:
+            self.value += self.e.look(record)
+        elif isinstance(record, ApiWrite) and record.code < 300:
+            self.follow(record)
+
+    def follow(self, write: ApiWrite) -> None:
+        """Follow what a write made of an object."""
         obj = write.new if write.new is not None else write.old
-        assert obj is not None
-        if self.e.subject == "object":
+        if obj is None:
+            return
+        if self.e.subject == OBJECT:
             meta = obj.metadata
             if self.e.key == (obj.KIND, meta.namespace, meta.name):
                 self.value = self.e.look(write.new)
@@ -351,7 +296,7 @@ class _Watcher:
                 else:
                     self.members.discard(obj.metadata.uid)
                 self.value = len(self.members)
-        elif isinstance(write.new, Event) and self.e.look(write.new):
+        elif self.e.subject == "event" and isinstance(write.new, Event) and self.e.look(write.new):
             old = write.old.count if isinstance(write.old, Event) else 0
             self.value += max(write.new.count or 1, 1) - old
 
@@ -373,15 +318,15 @@ def evaluate(expectations: Iterable[Expectation], trace: Trace, end: float) -> l
     """Check all expectations against what happened up to ``end`` seconds."""
     watchers = [_Watcher(e, end) for e in expectations]
     now = 0.0
-    for write in trace.of(ApiWrite):
-        if write.code >= 300 or (write.new is None and write.old is None):
+    for happened in trace.records:
+        if not isinstance(happened, ApiWrite | SyncEnd):
             continue
-        if write.t > now:
+        if happened.t > now:
             for watcher in watchers:
-                watcher.judge(now, write.t)
-            now = write.t
+                watcher.judge(now, happened.t)
+            now = happened.t
         for watcher in watchers:
-            watcher.take(write)
+            watcher.take(happened)
     for watcher in watchers:
         watcher.judge(now, inf)
     return [w.outcome for w in watchers if w.outcome is not None]

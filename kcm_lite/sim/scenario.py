@@ -266,7 +266,7 @@ def run_scenario(
 
     Args:
         scenario: What to run.
-        detail: Record more than writes, see `Cluster`.
+        detail: Record more than writes, see `Cluster`; needed to count syncs, so done then.
         progress: Is told how far it is.
 
     Raises:
@@ -281,7 +281,7 @@ def run_scenario(
         burst=scenario.burst,
         gates=gates_for(FeatureGates.for_release(scenario.release)),
         start=START.replace(second=scenario.start_at_second),
-        detail=detail,
+        detail=detail or any(e.subject == "syncs" for e in scenario.expect),
         namespace=scenario.namespace,
     )
     play(cluster, scenario, progress=progress)
