@@ -19,11 +19,11 @@ from kcm_lite.api.validation.content import (
     is_valid_percent,
     is_valid_port_name,
 )
-from kcm_lite.api.validation.field import Causes, aggregate, text_of
-from kcm_lite.api.validation.intstr import (
+from kcm_lite.api.validation.deployment import (
     validate_not_more_than_100_percent,
     validate_positive_int_or_percent,
 )
+from kcm_lite.api.validation.field import Causes, aggregate, text_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = {"containers": [{"name": "c", "image": "i"}]}

@@ -42,6 +42,8 @@ from kcm_lite.api.validation import job as job_rules
 from kcm_lite.api.validation.field import Causes
 from kcm_lite.api.validation.meta import (
     KUBERNETES,
+    new,
+    updated,
     validate_generic_meta,
     validate_generic_meta_update,
 )
@@ -299,7 +301,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         Node,
         default=defaults.default_node,
         prepare_for_create=_same,  # a kubelet registers its node with the status filled in
-        validate=core.validate_node,
+        validate=new(core.check_node, namespaced=False),
         validate_update=core.validate_node_update,
     ),
     Pod: strategy(
@@ -316,17 +318,17 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
     ReplicationController: strategy(
         ReplicationController,
         default=defaults.default_replication_controller,
-        validate=core.validate_replication_controller,
-        validate_update=core.validate_replication_controller_update,
-        validate_status_update=core.validate_replication_controller_status_update,
+        validate=new(core.check_replication_controller, rule=core.is_long_name),
+        validate_update=updated(core.check_replication_controller),
+        validate_status_update=updated(apps.check_replica_counts),
         generation=True,
         orphan_dependents=True,
     ),
     ResourceQuota: strategy(
         ResourceQuota,
-        validate=core.validate_resource_quota,
+        validate=new(core.check_resource_quota),
         validate_update=core.validate_resource_quota_update,
-        validate_status_update=core.validate_resource_quota_status_update,
+        validate_status_update=updated(core.check_resource_quota_status),
     ),
     ConfigMap: strategy(
         ConfigMap,
@@ -344,7 +346,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         default=defaults.default_deployment,
         prepare_for_update=prepare_deployment_for_update,
         prepare_for_status_update=prepare_deployment_for_status_update,
-        validate=deployment.validate_deployment,
+        validate=new(deployment.check_deployment),
         validate_update=deployment.validate_deployment_update,
         validate_status_update=deployment.validate_deployment_status_update,
         generation=True,
@@ -352,9 +354,9 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
     ReplicaSet: strategy(
         ReplicaSet,
         default=defaults.default_replica_set,
-        validate=apps.validate_replica_set,
+        validate=new(apps.check_replica_set),
         validate_update=apps.validate_replica_set_update,
-        validate_status_update=apps.validate_replica_set_status_update,
+        validate_status_update=updated(apps.check_replica_counts),
         generation=True,
     ),
     Job: strategy(
@@ -369,8 +371,8 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
     ),
     Lease: strategy(
         Lease,
-        validate=coordination.validate_lease,
-        validate_update=coordination.validate_lease_update,
+        validate=new(coordination.check_lease),
+        validate_update=updated(coordination.check_lease),
     ),
     ControllerRevision: strategy(
         ControllerRevision,

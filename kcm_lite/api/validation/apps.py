@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcm_lite.api.apps import ControllerRevision, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
-from kcm_lite.api.core import PodTemplateSpec, ReplicationControllerStatus
+from kcm_lite.api.apps import ControllerRevision, DeploymentStatus, ReplicaSet, ReplicaSetStatus
+from kcm_lite.api.core import PodTemplateSpec, ReplicationController, ReplicationControllerStatus
 from kcm_lite.api.meta import LabelSelector
 from kcm_lite.api.selectors import Selector, SelectorError, label_selector_as_selector
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, not_supported, required
@@ -22,53 +22,52 @@ from kcm_lite.api.validation.meta import (
 from kcm_lite.api.validation.pod import validate_pod_template
 
 
-def validate_replica_set(rs: ReplicaSet) -> Causes:
-    """Check a new ReplicaSet."""
-    return validate_meta(rs.metadata) + _validate_spec(rs.spec)
+def check_replica_set(rs: ReplicaSet) -> Causes:
+    """Check the spec of a ReplicaSet."""
+    causes = nonnegative(rs.spec.replicas, "spec.replicas")
+    causes += nonnegative(rs.spec.min_ready_seconds, "spec.minReadySeconds")
+    return causes + validate_selector_and_template(rs.spec.selector, rs.spec.template)
 
 
 def validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> Causes:
     """Check an update: the selector cannot change."""
-    causes = validate_meta_update(new.metadata, old.metadata) + _validate_spec(new.spec)
+    causes = validate_meta_update(new.metadata, old.metadata) + check_replica_set(new)
     return causes + immutable(new.spec.selector, old.spec.selector, "spec.selector")
 
 
-def validate_replica_set_status_update(new: ReplicaSet, old: ReplicaSet) -> Causes:
-    """Check that the counts of a status fit together."""
-    causes = validate_meta_update(new.metadata, old.metadata)
-    causes += validate_replica_counts(new.status)
-    return causes
-
-
-def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStatus) -> Causes:
+def check_replica_counts(obj: ReplicaSet | ReplicationController) -> Causes:
     """Check the counts of pods that ReplicaSets and ReplicationControllers report."""
-    causes: Causes = []
-    total, labeled = status.replicas, status.fully_labeled_replicas
-    ready, available = status.ready_replicas, status.available_replicas
-    causes += nonnegative(total, "status.replicas")
-    causes += nonnegative(labeled, "status.fullyLabeledReplicas")
-    causes += nonnegative(ready, "status.readyReplicas")
-    causes += nonnegative(available, "status.availableReplicas")
-    causes += nonnegative(status.observed_generation, "status.observedGeneration")
+    status = obj.status
+    parts = {"fullyLabeledReplicas": status.fully_labeled_replicas}
+    rest: dict[str, int | None] = {"observedGeneration": status.observed_generation}
     if isinstance(status, ReplicaSetStatus):
-        causes += nonnegative(status.terminating_replicas, "status.terminatingReplicas")
+        rest["terminatingReplicas"] = status.terminating_replicas
+    return validate_counts(status, parts, rest)
+
+
+def validate_counts(
+    status: ReplicaSetStatus | ReplicationControllerStatus | DeploymentStatus,
+    parts: Mapping[str, int],
+    rest: Mapping[str, int | None],
+) -> Causes:
+    """Check that no count is negative, and no part of the pods more than all of them.
+
+    Args:
+        status: Has the pods, the ready and the available ones.
+        parts: Other parts of the pods, by name in the status.
+        rest: Other numbers, likewise.
+    """
+    total, ready, available = status.replicas, status.ready_replicas, status.available_replicas
+    parts = {**parts, "readyReplicas": ready, "availableReplicas": available}
+    causes: Causes = []
+    for name, value in {"replicas": total, **parts, **rest}.items():
+        causes += nonnegative(value, f"status.{name}")
     detail = "cannot be greater than status.replicas"
-    if labeled > total:
-        causes.append(invalid("status.fullyLabeledReplicas", labeled, detail))
-    if ready > total:
-        causes.append(invalid("status.readyReplicas", ready, detail))
-    if available > total:
-        causes.append(invalid("status.availableReplicas", available, detail))
+    causes += [invalid(f"status.{k}", v, detail) for k, v in parts.items() if v > total]
     if available > ready:
         detail = "cannot be greater than readyReplicas"
         causes.append(invalid("status.availableReplicas", available, detail))
     return causes
-
-
-def _validate_spec(spec: ReplicaSetSpec) -> Causes:
-    causes = nonnegative(spec.replicas, "spec.replicas")
-    causes += nonnegative(spec.min_ready_seconds, "spec.minReadySeconds")
-    return causes + validate_selector_and_template(spec.selector, spec.template)
 
 
 def validate_selector_and_template(

@@ -6,7 +6,6 @@ See: kubernetes ``pkg/apis/core/validation``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from kcm_lite.api.core import (
     ConfigMap,
@@ -14,15 +13,13 @@ from kcm_lite.api.core import (
     Namespace,
     Node,
     ReplicationController,
-    ReplicationControllerSpec,
     ResourceQuota,
     ResourceQuotaSpec,
     Taint,
 )
-from kcm_lite.api.meta import Struct, Time
 from kcm_lite.api.quantity import parse_quantity
 from kcm_lite.api.selectors import selector_from_set
-from kcm_lite.api.validation.apps import validate_replica_counts, validate_template_of
+from kcm_lite.api.validation.apps import validate_template_of
 from kcm_lite.api.validation.container import one_of
 from kcm_lite.api.validation.content import (
     is_config_map_key,
@@ -40,6 +37,7 @@ from kcm_lite.api.validation.field import (
     too_long,
 )
 from kcm_lite.api.validation.meta import (
+    IMMUTABLE,
     all_invalid,
     nonnegative,
     validate_finalizer_is_known,
@@ -48,6 +46,7 @@ from kcm_lite.api.validation.meta import (
     validate_meta_update,
 )
 from kcm_lite.api.validation.pod import TAINT_EFFECTS
+from kcm_lite.api.validation.podspecdiff import show_internal
 from kcm_lite.api.validation.resources import (
     is_standard_quota_resource,
     validate_amount,
@@ -60,32 +59,14 @@ Amounts = Mapping[str, str | int | float]
 # --- ReplicationController ----------------------------------------------------------------------
 
 
-def validate_replication_controller(rc: ReplicationController) -> Causes:
-    """Check a new ReplicationController."""
-    return validate_meta(rc.metadata, rule=_is_long_name) + _validate_rc_spec(rc.spec)
-
-
-def _is_long_name(name: str) -> list[str]:
+def is_long_name(name: str) -> list[str]:
     """The same rule as for other kinds; only the message of a long name differs."""
     return is_dns1123_subdomain(name, "bytes")
 
 
-def validate_replication_controller_update(
-    new: ReplicationController, old: ReplicationController
-) -> Causes:
-    """Check an update; unlike a ReplicaSet's, the selector may change."""
-    return validate_meta_update(new.metadata, old.metadata) + _validate_rc_spec(new.spec)
-
-
-def validate_replication_controller_status_update(
-    new: ReplicationController, old: ReplicationController
-) -> Causes:
-    """Check that the counts of a status fit together."""
-    causes = validate_meta_update(new.metadata, old.metadata)
-    return causes + validate_replica_counts(new.status)
-
-
-def _validate_rc_spec(spec: ReplicationControllerSpec) -> Causes:
+def check_replication_controller(rc: ReplicationController) -> Causes:
+    """Check the spec of a ReplicationController; unlike a ReplicaSet's, its selector may change."""
+    spec = rc.spec
     causes = nonnegative(spec.min_ready_seconds, "spec.minReadySeconds")
     if not spec.selector:
         causes.append(required("spec.selector"))
@@ -103,11 +84,9 @@ def _validate_rc_spec(spec: ReplicationControllerSpec) -> Causes:
 # --- Node ---------------------------------------------------------------------------------------
 
 
-def validate_node(node: Node) -> Causes:
-    """Check a new node."""
-    causes = validate_meta(node.metadata, namespaced=False)
-    causes += _validate_taints(node.spec.taints)
-    return causes + _validate_node_resources(node)
+def check_node(node: Node) -> Causes:
+    """Check the spec and the status of a new node."""
+    return _validate_taints(node.spec.taints) + _validate_node_resources(node)
 
 
 def validate_node_update(new: Node, old: Node) -> Causes:
@@ -131,17 +110,6 @@ def _validate_node_resources(node: Node) -> Causes:
     return causes
 
 
-class _ShownTaint(Struct, frozen=True, kw_only=True, rename="pascal"):
-    """A taint as upstream's internal type is printed: Go's names, nothing left out."""
-
-    KEPT: ClassVar[tuple[str, ...]] = ("key", "value", "effect", "time_added")
-
-    key: str
-    value: str
-    effect: str
-    time_added: Time | None
-
-
 def _validate_taints(taints: tuple[Taint, ...]) -> Causes:
     causes: Causes = []
     seen: set[tuple[str, str]] = set()
@@ -152,11 +120,8 @@ def _validate_taints(taints: tuple[Taint, ...]) -> Causes:
             causes.append(invalid(f"{path}.value", taint.value, ";".join(messages)))
         causes += one_of(taint.effect, TAINT_EFFECTS, f"{path}.effect")
         if (taint.key, taint.effect) in seen:
-            value = _ShownTaint(
-                key=taint.key, value=taint.value, effect=taint.effect, time_added=taint.time_added
-            )
             detail = "taints must be unique by key and effect pair"
-            causes.append(duplicate(path, value, detail))
+            causes.append(duplicate(path, show_internal(taint, "Taint"), detail))
         seen.add((taint.key, taint.effect))
     return causes
 
@@ -181,12 +146,10 @@ def validate_namespace_update(new: Namespace, old: Namespace) -> Causes:
 def validate_namespace_status_update(new: Namespace, old: Namespace) -> Causes:
     """Check that the phase fits the deletion timestamp."""
     causes = validate_meta_update(new.metadata, old.metadata)
-    phase = new.status.phase
-    if new.metadata.deletion_timestamp is None and phase != "Active":
-        detail = "may only be 'Active' if `deletionTimestamp` is empty"
-        causes.append(invalid("status.Phase", phase, detail))
-    if new.metadata.deletion_timestamp is not None and phase != "Terminating":
-        detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+    phase, deleted = new.status.phase, new.metadata.deletion_timestamp is not None
+    only, how = ("Terminating", "not empty") if deleted else ("Active", "empty")
+    if phase != only:
+        detail = f"may only be '{only}' if `deletionTimestamp` is {how}"
         causes.append(invalid("status.Phase", phase, detail))
     return causes
 
@@ -209,24 +172,17 @@ _POD_COMPUTE = frozenset(
 )
 
 
-def validate_resource_quota(quota: ResourceQuota) -> Causes:
+def check_resource_quota(quota: ResourceQuota) -> Causes:
     """Check a new quota."""
-    causes = validate_meta(quota.metadata) + _validate_quota_spec(quota.spec)
-    return causes + _validate_quota_status(quota)
+    return _validate_quota_spec(quota.spec) + check_resource_quota_status(quota)
 
 
 def validate_resource_quota_update(new: ResourceQuota, old: ResourceQuota) -> Causes:
     """Check an update: the scopes cannot change."""
     causes = validate_meta_update(new.metadata, old.metadata) + _validate_quota_spec(new.spec)
     if set(new.spec.scopes) != set(old.spec.scopes):
-        causes.append(invalid("spec.scopes", new.spec.scopes, "field is immutable"))
+        causes.append(invalid("spec.scopes", new.spec.scopes, IMMUTABLE))
     return causes
-
-
-def validate_resource_quota_status_update(new: ResourceQuota, old: ResourceQuota) -> Causes:
-    """Check an update of what is used."""
-    causes = validate_meta_update(new.metadata, old.metadata)
-    return causes + _validate_quota_status(new)
 
 
 def _validate_amounts(amounts: Amounts, path: str) -> Causes:
@@ -237,7 +193,8 @@ def _validate_amounts(amounts: Amounts, path: str) -> Causes:
     return causes
 
 
-def _validate_quota_status(quota: ResourceQuota) -> Causes:
+def check_resource_quota_status(quota: ResourceQuota) -> Causes:
+    """Check what is used, of what."""
     causes = _validate_amounts(quota.status.hard, "status.hard")
     return causes + _validate_amounts(quota.status.used, "status.used")
 

@@ -5,10 +5,6 @@ See: kubernetes ``pkg/apis/apps/validation``.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from kcm_lite.api.apps import (
     Deployment,
     DeploymentStatus,
@@ -17,50 +13,25 @@ from kcm_lite.api.apps import (
 )
 from kcm_lite.api.golang import parse_int
 from kcm_lite.api.intstr import IntOrString
-from kcm_lite.api.validation.apps import validate_selector_and_template
+from kcm_lite.api.validation.apps import validate_counts, validate_selector_and_template
+from kcm_lite.api.validation.content import is_valid_percent
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, not_supported, required
-from kcm_lite.api.validation.intstr import (
-    validate_not_more_than_100_percent,
-    validate_positive_int_or_percent,
-)
 from kcm_lite.api.validation.meta import (
+    all_invalid,
     immutable,
     nonnegative,
-    validate_meta,
     validate_meta_update,
 )
+from kcm_lite.api.validation.podspecdiff import show_internal
 
 RECREATE, ROLLING_UPDATE = "Recreate", "RollingUpdate"
 ROLLBACK_TO = "deprecated.deployment.rollback.to"
 """The annotation that asks for a rollback to a revision; it holds the number."""
 
 
-class _Limits(msgspec.Struct, frozen=True, rename="pascal"):
-    """Limits under the names that they have inside the server: one message shows them."""
-
-    KEPT: ClassVar[tuple[str, ...]] = ("max_unavailable", "max_surge")
-
-    max_unavailable: IntOrString
-    max_surge: IntOrString
-
-
-class _Strategy(msgspec.Struct, frozen=True, rename="pascal"):
-    """A strategy, likewise."""
-
-    KEPT: ClassVar[tuple[str, ...]] = ("type", "rolling_update")
-
-    type: str
-    rolling_update: _Limits | None
-
-
-def validate_deployment(d: Deployment) -> Causes:
-    """Check a new Deployment."""
-    return validate_meta(d.metadata) + _validate_spec(d)
-
-
 def validate_deployment_update(new: Deployment, old: Deployment) -> Causes:
     """Check an update: the selector cannot change."""
-    causes = validate_meta_update(new.metadata, old.metadata) + _validate_spec(new)
+    causes = validate_meta_update(new.metadata, old.metadata) + check_deployment(new)
     return causes + immutable(new.spec.selector, old.spec.selector, "spec.selector")
 
 
@@ -73,7 +44,8 @@ def validate_deployment_status_update(new: Deployment, old: Deployment) -> Cause
     return causes
 
 
-def _validate_spec(d: Deployment) -> Causes:
+def check_deployment(d: Deployment) -> Causes:
+    """Check the spec of a Deployment, and its request for a rollback."""
     spec = d.spec
     causes = nonnegative(spec.replicas, "spec.replicas")
     causes += validate_selector_and_template(spec.selector, spec.template)
@@ -110,10 +82,8 @@ def validate_strategy(strategy: DeploymentStrategy, path: str) -> Causes:
             detail = "this should be defaulted and never be nil"
             return [required(f"{path}.rollingUpdate", detail)]
         return _validate_rolling_update(rolling, f"{path}.rollingUpdate")
-    limits = None
-    if rolling is not None:
-        limits = _Limits(rolling.max_unavailable or 0, rolling.max_surge or 0)
-    return [not_supported(path, _Strategy(strategy.type, limits), (RECREATE, ROLLING_UPDATE))]
+    shown = show_internal(strategy, "DeploymentStrategy")
+    return [not_supported(path, shown, (RECREATE, ROLLING_UPDATE))]
 
 
 def _validate_rolling_update(rolling: RollingUpdateDeployment, path: str) -> Causes:
@@ -124,6 +94,22 @@ def _validate_rolling_update(rolling: RollingUpdateDeployment, path: str) -> Cau
         detail = "may not be 0 when `maxSurge` is 0"
         causes.append(invalid(f"{path}.maxUnavailable", unavailable, detail))
     return causes + validate_not_more_than_100_percent(unavailable, f"{path}.maxUnavailable")
+
+
+def validate_positive_int_or_percent(value: IntOrString, path: str) -> Causes:
+    """A number that is not negative, or a percentage."""
+    if isinstance(value, int):
+        return nonnegative(value, path)
+    return all_invalid(path, value, is_valid_percent(value))
+
+
+def validate_not_more_than_100_percent(value: IntOrString, path: str) -> Causes:
+    """A percentage must not be of more than everything; numbers may be as large as they like."""
+    if isinstance(value, int) or is_valid_percent(value):
+        return []
+    digits = value[:-1].lstrip("0")
+    too_much = len(digits) > 3 or int(digits or "0") > 100
+    return [invalid(path, value, "must not be greater than 100%")] if too_much else []
 
 
 def _number(value: IntOrString) -> int:
@@ -138,22 +124,9 @@ def _number(value: IntOrString) -> int:
 
 def _validate_status(status: DeploymentStatus) -> Causes:
     causes = nonnegative(status.observed_generation, "status.observedGeneration")
-    total, ready, available = status.replicas, status.ready_replicas, status.available_replicas
-    parts = {
-        "updatedReplicas": status.updated_replicas,
-        "readyReplicas": ready,
-        "availableReplicas": available,
-    }
     rest = {
         "unavailableReplicas": status.unavailable_replicas,
         "terminatingReplicas": status.terminating_replicas,
         "collisionCount": status.collision_count,
     }
-    for name, value in {"replicas": total, **parts, **rest}.items():
-        causes += nonnegative(value, f"status.{name}")
-    detail = "cannot be greater than status.replicas"
-    causes += [invalid(f"status.{k}", v, detail) for k, v in parts.items() if v > total]
-    if available > ready:
-        detail = "cannot be greater than readyReplicas"
-        causes.append(invalid("status.availableReplicas", available, detail))
-    return causes
+    return causes + validate_counts(status, {"updatedReplicas": status.updated_replicas}, rest)

@@ -6,10 +6,16 @@ See: k8s.io/apimachinery ``pkg/api/validation`` and ``apis/meta/v1/validation``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kcm_lite.api.golang import quote
-from kcm_lite.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from kcm_lite.api.meta import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+)
 from kcm_lite.api.validation.content import (
     is_dns1123_label,
     is_dns1123_subdomain,
@@ -20,6 +26,7 @@ from kcm_lite.api.validation.content import (
 )
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, required, too_long
 
+O = TypeVar("O", bound=Object)  # noqa: E741 - an object
 NameRule = Callable[[str], list[str]]
 
 NEGATIVE = "must be greater than or equal to 0"
@@ -163,6 +170,18 @@ def validate_meta(
     return validate_generic_meta(meta, namespaced, rule) + _validate_known_finalizers(meta)
 
 
+def new(
+    check: Callable[[O], Causes], *, namespaced: bool = True, rule: NameRule = is_dns1123_subdomain
+) -> Callable[[O], Causes]:
+    """Return the check of a new object: its metadata, then what ``check`` says of the rest."""
+    return lambda obj: validate_meta(obj.metadata, namespaced=namespaced, rule=rule) + check(obj)
+
+
+def updated(check: Callable[[O], Causes]) -> Callable[[O, O], Causes]:
+    """Return the check of an update that may change all that ``check`` allows."""
+    return lambda new, old: validate_meta_update(new.metadata, old.metadata) + check(new)
+
+
 def validate_generic_meta_update(new: ObjectMeta, old: ObjectMeta) -> Causes:
     """Check what no update may change (``ValidateObjectMetaAccessorUpdate``)."""
     causes: Causes = []
@@ -181,10 +200,7 @@ def validate_generic_meta_update(new: ObjectMeta, old: ObjectMeta) -> Causes:
     if new.generation < old.generation:
         detail = "must not be decremented"
         causes.append(invalid("metadata.generation", new.generation, detail))
-    causes += immutable(new.name, old.name, "metadata.name")
-    causes += immutable(new.namespace, old.namespace, "metadata.namespace")
-    causes += immutable(new.uid, old.uid, "metadata.uid")
-    for name, path in _IMMUTABLE_TIMES:
+    for name, path in _IMMUTABLE:
         causes += immutable(getattr(new, name), getattr(old, name), path)
     causes += validate_labels(new.labels, "metadata.labels")
     causes += validate_annotations(new.annotations, "metadata.annotations")
@@ -192,7 +208,10 @@ def validate_generic_meta_update(new: ObjectMeta, old: ObjectMeta) -> Causes:
     return causes
 
 
-_IMMUTABLE_TIMES = (
+_IMMUTABLE = (
+    ("name", "metadata.name"),
+    ("namespace", "metadata.namespace"),
+    ("uid", "metadata.uid"),
     ("creation_timestamp", "metadata.creationTimestamp"),
     ("deletion_timestamp", "metadata.deletionTimestamp"),
     ("deletion_grace_period_seconds", "metadata.deletionGracePeriodSeconds"),

@@ -55,6 +55,9 @@ _TYPES = {
     "OnPodCondition": 'Type="" Status=""',
     "SuccessPolicy": "Rules:SuccessPolicyRule",
     "SuccessPolicyRule": "SucceededIndexes SucceededCount",
+    "DeploymentStrategy": 'Type="" RollingUpdate:RollingUpdateDeployment',
+    "RollingUpdateDeployment": "MaxUnavailable=0 MaxSurge=0",
+    "Taint": 'Key="" Value="" Effect="" TimeAdded',
     "map": "",
 }
 _IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
