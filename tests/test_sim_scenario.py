@@ -76,10 +76,28 @@ def test_placeholders() -> None:
         },
     }
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-    cluster = run(objects=[owner, owned]).cluster
+    expect = [
+        {"object": "ConfigMap/$NS/b", "path": "metadata.labels.at", "equals": "on-$NODE2"},
+    ]
+    done = run(objects=[owner, owned], expect=expect)
+    assert [o.ok for o in done.outcomes] == [True]
+    cluster = done.cluster
     b = cluster.object("cm/b")
     assert b.metadata.labels == {"ns": "test", "at": "on-node-2"}
     assert b.metadata.owner_references[0].uid == cluster.object("cm/a").metadata.uid
+
+
+@pytest.mark.parametrize(("uid", "live"), [("$UID/other", True), ("$UIDs", False), ("x/y", False)])
+def test_an_owner_in_another_namespace(uid: str, live: bool) -> None:
+    ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": uid}
+    where = {"name": "a", "namespace": "other"}
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": where}
+    meta = {"name": "b", "ownerReferences": [ref]}
+    owned = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    done = run(objects=[owner, owned], until=0)
+    (stored,) = done.cluster.object("cm/b").metadata.owner_references
+    there = done.cluster.object("cm/a", namespace="other").metadata.uid
+    assert stored.uid == (there if live else uid)
 
 
 # ---- what is wrong is told

@@ -20,7 +20,7 @@ from kcm_lite.sim.kinds import simulated_kind
 
 T = TypeVar("T", bound=Object)
 
-LIVE_UID = "$UID"
+LIVE_UID = "$UID"  # or $UID/namespace: of an owner that is not where it should be
 """In an owner reference: the uid of the object of that name, whatever it turns out to be."""
 
 
@@ -121,19 +121,20 @@ def live_owners(obj: T, server: APIServer) -> T:
         NotFound: An owner is not there.
     """
     refs = obj.metadata.owner_references
-    if not any(ref.uid == LIVE_UID for ref in refs):
+    if not any(ref.uid.startswith(LIVE_UID) for ref in refs):
         return obj
     found = tuple(_live(ref, obj.metadata.namespace, server) for ref in refs)
     return replace(obj, metadata=replace(obj.metadata, owner_references=found))
 
 
 def _live(ref: OwnerReference, namespace: str, server: APIServer) -> OwnerReference:
-    if ref.uid != LIVE_UID:
+    word, _, elsewhere = ref.uid.partition("/")
+    if word != LIVE_UID:
         return ref
     resource = BY_KIND.get((ref.api_version, ref.kind))
     if resource is None:
         raise NotFound(f'no matches for kind "{ref.kind}" in version "{ref.api_version}"')
-    where = namespace if resource.namespaced else ""
+    where = (elsewhere or namespace) if resource.namespaced else ""
     return replace(ref, uid=server.get(resource.type, where, ref.name).metadata.uid)
 
 

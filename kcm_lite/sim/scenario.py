@@ -10,6 +10,8 @@ A scenario is one YAML document::
     objects: [...]                   # manifests, created in order at t=0
     actions:                         # kcm_lite.sim.actions
     - {at: 5, do: scale, kind: ReplicaSet, name: web, replicas: 5}
+    faults:                          # kcm_lite.sim.faults
+    - {fault: crashManager, afterWrite: 3, restartAfter: 1}
     until: 30                        # seconds, or 5m
     expect:                          # kcm_lite.sim.expect
     - {within: 20, pods: {ready: true}, count: 5}
@@ -18,16 +20,17 @@ Optional beside these: ``startAtSecond`` (t=0 is at this second of a minute), ``
 ``managerFlags`` (a list such as ``--kube-api-qps=20``), ``batch`` (``qps`` means client limits of
 20/30, all others 1000/1000), ``heartbeat`` (seconds between lease renewals; leases are not
 simulated), ``release`` (such as ``"1.22"``: the controllers behave as in that release), and, for
-people, ``reference`` (where it was reported) and ``lesson`` (what it teaches). In manifests ``$NS``
-is the scenario's namespace, ``$NODE1`` the name of node 1, and ``uid: $UID`` in an owner reference
-the uid of the object named there.
+people, ``reference`` (where it was reported) and ``lesson`` (what it teaches). In objects, actions
+and expectations ``$NS`` is the scenario's namespace and ``$NODE1`` the name of node 1. In an owner
+reference ``uid: $UID`` is the uid of the object named there, ``$UID/other`` of the one in the
+namespace ``other``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +58,7 @@ from kcm_lite.sim.check import (
 from kcm_lite.sim.cluster import START, Cluster
 from kcm_lite.sim.durations import duration
 from kcm_lite.sim.expect import Expectation, Outcome, check_expect, evaluate
+from kcm_lite.sim.faults import Fault, check_fault
 from kcm_lite.sim.manifests import Inert, live_owners, read_manifest
 from kcm_lite.sim.nodes import node_name
 from kcm_lite.sim.profile import Profile, check_profile
@@ -101,6 +105,7 @@ class Scenario:
     profile: Profile = field(default_factory=Profile)
     objects: tuple[Object | Inert, ...] = ()
     actions: tuple[Step, ...] = ()
+    faults: tuple[Fault, ...] = ()
     expect: tuple[Expectation, ...] = ()
     until: float = 60.0
     source: str = ""
@@ -138,6 +143,7 @@ FIELDS = {
     "kubelet": anything,
     "objects": list_of(mapping),
     "actions": list_of(mapping),
+    "faults": list_of(mapping),
     "until": duration,
     "expect": anything,
 }
@@ -162,13 +168,15 @@ def parse_scenario(document: Document) -> Scenario:
     if "id" in raw and isinstance(name, str) and not NAME.fullmatch(name):
         text = f"got {show(name)}, want at most 63 of a-z, 0-9 and -: it names a namespace"
         problems.append(Problem("id", text))
-    raw = {k: _substituted(v, name) if k in ("objects", "actions") else v for k, v in raw.items()}
+    written = ("objects", "actions", "expect")
+    raw = {k: _substituted(v, name) if k in written else v for k, v in raw.items()}
     qps, burst = _limits(raw, problems)
     profile = check_profile(raw.get("kubelet"), "kubelet", problems)
     objects = [_manifest(o, f"objects[{i}]", problems, name) for i, o in _list(raw, "objects")]
     steps = [
         check_action(a, f"actions[{i}]", problems, namespace=name) for i, a in _list(raw, "actions")
     ]
+    faults = [check_fault(f, f"faults[{i}]", problems) for i, f in _list(raw, "faults")]
     expect = check_expect(raw.get("expect") or [], "expect", problems, namespace=name)
     if problems:
         raise BadInput(problems, document)
@@ -187,6 +195,7 @@ def parse_scenario(document: Document) -> Scenario:
         profile=profile,
         objects=tuple(o for o in objects if o is not None),
         actions=tuple(sorted((s for s in steps if s), key=lambda s: s.at)),
+        faults=tuple(f for f in faults if f is not None),
         expect=expect,
         until=raw["until"],
         source=document.source,
@@ -260,12 +269,17 @@ class Run:
 
 
 def run_scenario(
-    scenario: Scenario, *, detail: bool = True, progress: Progress | None = None
+    scenario: Scenario,
+    *,
+    faults: Iterable[Fault] = (),
+    detail: bool = True,
+    progress: Progress | None = None,
 ) -> Run:
     """Run a scenario to its end.
 
     Args:
         scenario: What to run.
+        faults: What goes wrong beside the scenario's own faults.
         detail: Record more than writes, see `Cluster`; needed to count syncs, so done then.
         progress: Is told how far it is.
 
@@ -283,6 +297,7 @@ def run_scenario(
         start=START.replace(second=scenario.start_at_second),
         detail=detail or any(e.subject == "syncs" for e in scenario.expect),
         namespace=scenario.namespace,
+        faults=(*scenario.faults, *faults),
     )
     play(cluster, scenario, progress=progress)
     settled = scenario.settle and cluster.now < scenario.until
