@@ -1,16 +1,18 @@
-"""From a completed config to controllers: what each is built from, which are built, the start.
+# Generated from book/01_startup.ipynb by tools/tangle.py; edit it there.
 
-See: chapter *Options to config*, *What reads it*; upstream ``CreateControllerContext``,
-``BuildControllers`` and ``RunControllers``.
+"""From a completed config to controllers that run: what each is built from, the start, the end.
+
+See: chapter *Startup*; upstream ``CreateControllerContext``, ``BuildControllers`` and
+``RunControllers``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.client.metrics import ClientMetrics, Registry
@@ -30,6 +32,53 @@ from kcm_lite.manager.registry import (
 )
 from kcm_lite.trace import Note, Trace
 
+# %% book/01_startup.ipynb#b84b5518
+T = TypeVar("T")
+
+
+class Crew:
+    """A clock that remembers the tasks that it started (``Clock``).
+
+    Attributes:
+        tasks: Those that have not ended, oldest first.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.time, self.now, self.timestamp = clock.time, clock.now, clock.timestamp
+        self.sleep, self.call_soon = clock.sleep, clock.call_soon
+        self.call_later, self.call_at = clock.call_later, clock.call_at
+        self._spawn = clock.spawn
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+
+    def spawn(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start a worker, as the clock does, and remember it."""
+        task = self._spawn(coro, name=name)
+        self.tasks[task] = None
+        task.add_done_callback(self.tasks.pop)
+        return task
+
+
+# %% book/01_startup.ipynb#c820ebcf
+@dataclass(frozen=True)
+class ManagerContext:
+    """What a manager builds its controllers from.
+
+    Attributes:
+        config: The completed config.
+        controllers: What each controller gets.
+        crew: All tasks that come of it.
+        informers_started: Set when the informers have been started.
+        skipped: The controllers that were not built, by name, with the reason.
+    """
+
+    config: Config
+    controllers: ControllerContext
+    crew: Crew
+    informers_started: asyncio.Event = field(default_factory=asyncio.Event)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+# %% book/01_startup.ipynb#faab9f23
 BEHAVIOURS = {
     "replica_set.pod_deletion_cost": "PodDeletionCost",
     "replica_set.logarithmic_scale_down": "LogarithmicScaleDown",
@@ -50,9 +99,7 @@ BEHAVIOURS = {
 has forgotten, or none at all."""
 
 
-NOT_BUILT = "kcm_lite knows the name and has no such controller"
-
-
+# %% book/01_startup.ipynb#61e5e76f
 def gates_for(gates: FeatureGates) -> Gates:
     """Return the switches of the controllers that the gates ask for.
 
@@ -73,23 +120,7 @@ def gates_for(gates: FeatureGates) -> Gates:
     return Gates(**{part.name: chosen(part.name) for part in fields(Gates)})
 
 
-@dataclass(frozen=True)
-class ManagerContext:
-    """What a manager builds its controllers from.
-
-    Attributes:
-        config: The completed config.
-        controllers: What each controller gets.
-        informers_started: Set when the informers have been started.
-        skipped: The controllers that were not built, by name, with the reason.
-    """
-
-    config: Config
-    controllers: ControllerContext
-    informers_started: asyncio.Event = field(default_factory=asyncio.Event)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-
+# %% book/01_startup.ipynb#d8adb160
 def new_context(
     completed: CompletedConfig,
     transport: Transport,
@@ -99,46 +130,36 @@ def new_context(
     trace: Trace | None = None,
     metrics: Registry | None = None,
 ) -> ManagerContext:
-    """Connect a config with a cluster: clients, informers, gates, settings and metrics."""
-    config = completed.config
+    """Connect a config with a cluster: clients, informers, gates, settings and metrics.
+
+    Nothing starts, and no request is made.
+    """
+    config, crew = completed.config, Crew(clock)
     requests = None if metrics is None else ClientMetrics(metrics, config.client.host)
     resync = config.component.generic.min_resync_period * (1 + rng.random())
     informers = SharedInformerFactory(
-        config.client.new_client(transport, clock, "shared-informers", requests),
-        clock,
+        config.client.new_client(transport, crew, "shared-informers", requests),
+        crew,
         resync=resync,
         rng=rng,
         name="shared-informers",
         trace=trace,
     )
     controllers = ControllerContext(
-        clock,
+        crew,
         trace,
-        lambda agent: config.client.new_client(transport, clock, agent, requests),
+        lambda agent: config.client.new_client(transport, crew, agent, requests),
         informers,
         gates_for(config.feature_gates),
         rng,
         {name: flag.value for name, flag in flags_of(config.component).items()},
         metrics,
     )
-    return ManagerContext(config, controllers)
+    return ManagerContext(config, controllers, crew)
 
 
-def new_controller(descriptor: ControllerDescriptor, context: ManagerContext) -> Run | None:
-    """Build one controller; its ``Run`` starts it.
-
-    Returns:
-        None if it is skipped; the context then knows why.
-
-    Raises:
-        InvalidOptions: What it needs cannot be read.
-    """
-    reason = _skip(descriptor, context.config)
-    if reason:
-        context.skipped[descriptor.name] = reason
-    elif descriptor.constructor:
-        return descriptor.constructor(context.controllers)
-    return None
+# %% book/01_startup.ipynb#6f87e6b5
+NOT_BUILT = "kcm_lite knows the name and has no such controller"
 
 
 def _skip(descriptor: ControllerDescriptor, config: Config) -> str:
@@ -159,6 +180,25 @@ def _skip(descriptor: ControllerDescriptor, config: Config) -> str:
     return "" if descriptor.constructor else NOT_BUILT
 
 
+# %% book/01_startup.ipynb#525e9337
+def new_controller(descriptor: ControllerDescriptor, context: ManagerContext) -> Run | None:
+    """Build one controller; its ``Run`` starts it.
+
+    Returns:
+        None if it is skipped; the context then knows why.
+
+    Raises:
+        InvalidOptions: What it needs cannot be read.
+    """
+    reason = _skip(descriptor, context.config)
+    if reason:
+        context.skipped[descriptor.name] = reason
+    elif descriptor.constructor:
+        return descriptor.constructor(context.controllers)
+    return None
+
+
+# %% book/01_startup.ipynb#a3efc025
 def build_controllers(
     context: ManagerContext,
     descriptors: Mapping[str, ControllerDescriptor] | None = None,
@@ -169,7 +209,7 @@ def build_controllers(
     Args:
         context: What they are built from.
         descriptors: Which there are; by default today's.
-        add_health_check: Is told the name of each that was built.
+        add_health_check: Is told the name of each that was built, when all have been built.
 
     Raises:
         InvalidOptions: One of them cannot be built, so none is started.
@@ -188,14 +228,40 @@ def build_controllers(
     return built
 
 
+# %% book/01_startup.ipynb#e1c6a9db
+START_JITTER = 1.0
+"""How many start intervals longer than one a controller's pause may be."""
+
+
+def start_informers(context: ManagerContext) -> None:
+    """Start the informers that were asked for, and tell whoever waits for that."""
+    context.controllers.informers.start()
+    context.informers_started.set()
+
+
+def run_controllers(context: ManagerContext, built: Mapping[str, Run]) -> None:
+    """Start every controller after a pause of its own; each waits for its caches itself."""
+    interval = context.config.component.generic.controller_start_interval
+
+    async def start(name: str) -> None:
+        pause = interval * (1 + START_JITTER * context.controllers.rng.random())
+        await context.crew.sleep(pause)
+        await built[name]()
+
+    for name in built:
+        context.crew.spawn(start(name), name=name)
+
+
+# %% book/01_startup.ipynb#ab75ed9f
 async def run(
     context: ManagerContext,
     descriptors: Mapping[str, ControllerDescriptor] | None = None,
     add_health_check: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Build the controllers, start the informers, then every controller after its own jitter.
+    """Build the controllers, start the informers, then every controller after its own pause.
 
-    The arguments are those of `build_controllers`.
+    It does not wait for the controllers; `shut_down` ends them. The arguments are those of
+    `build_controllers`.
     """
     controllers = context.controllers
     built = build_controllers(context, descriptors, add_health_check)
@@ -203,13 +269,21 @@ async def run(
         text = f"{len(built)} controllers built, {len(context.skipped)} skipped"
         note = Note(controllers.clock.time(), NAME, text, {**context.skipped})
         controllers.trace.write(note)
-    controllers.informers.start()
-    context.informers_started.set()
-    pause = context.config.component.generic.controller_start_interval
+    start_informers(context)
+    run_controllers(context, built)
 
-    async def start(name: str) -> None:
-        await controllers.clock.sleep(pause * (1 + controllers.rng.random()))
-        await built[name]()
 
-    for name in built:
-        controllers.clock.spawn(start(name), name=name)
+# %% book/01_startup.ipynb#e475e9e0
+async def shut_down(context: ManagerContext) -> None:
+    """End all tasks of the crew and wait for them, for the controller shutdown timeout at most.
+
+    Raises:
+        RuntimeError: Some did not end in time. A timeout of 0 waits for ever.
+    """
+    tasks, seconds = list(context.crew.tasks), context.config.controller_shutdown_timeout
+    for task in tasks:
+        task.cancel()
+    late = (await asyncio.wait(tasks, timeout=seconds or None))[1] if tasks else ()
+    if late:
+        names = ", ".join(task.get_name() for task in tasks if task in late)
+        raise RuntimeError(f"controller shutdown timeout reached, still running: {names}")
