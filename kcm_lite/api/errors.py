@@ -24,15 +24,19 @@ class StatusError(Exception):
     Attributes:
         message: What a user sees, for example ``pods "a" not found``.
         causes: For ``Invalid``, one entry per field.
+        retry_after: Seconds after which the server asks to be asked again; 0: it does not.
     """
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "Unknown"
 
-    def __init__(self, message: str, *, causes: tuple[Cause, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, causes: tuple[Cause, ...] = (), retry_after: int = 0
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.causes = causes
+        self.retry_after = retry_after
 
 
 class BadRequest(StatusError):

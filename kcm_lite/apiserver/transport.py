@@ -106,13 +106,19 @@ def send(watch: Watch, event: WatchEvent) -> None:
 
 
 def arrive(watch: Watch, batch: list[WatchEvent]) -> None:
-    """Hand a batch to whoever waits for it."""
-    if watch.ended is not None:
-        return
+    """Have the transport hand over a batch that has come the whole way."""
     if watch.filling is batch:
         watch.due = -1.0  # what comes from now on, even in this instant, is another batch
+    if watch.ended is None:
+        watch.transport.deliver(watch, batch)
+
+
+def hand_over(watch: Watch, batch: list[WatchEvent], late: float = 0.0) -> None:
+    """Hand a batch, ``late`` by so many seconds, to whoever waits for it."""
+    if watch.ended is not None:
+        return
     if watch.transport.trace is not None:
-        note(watch, watch.transport.trace, batch)
+        note(watch, watch.transport.trace, batch, watch.transport.latency.watch + late)
     watch.ready.append(batch)
     wake(watch)
 
@@ -132,9 +138,9 @@ def wake(watch: Watch) -> None:
         watch.waiter.set_result(None)
 
 
-def note(watch: Watch, trace: Trace, batch: list[WatchEvent]) -> None:
-    """Record what arrives."""
-    now, lag = watch.transport.clock.time(), watch.transport.latency.watch
+def note(watch: Watch, trace: Trace, batch: list[WatchEvent], lag: float) -> None:
+    """Record what arrives, and how long it took."""
+    now = watch.transport.clock.time()
     plural = resource_of(batch[0].object).plural
     for event in batch:
         key, version = object_key(event.object), event.resource_version
@@ -152,7 +158,7 @@ def serve(transport: InMemoryTransport, request: Request, reply: Future[Any]) ->
     transport.clock.call_later(transport.latency.call / 2, settle, reply, answer, error)
 
 
-def settle(reply: Future[Any], answer: Any, error: StatusError | None) -> None:
+def settle(reply: Future[Any], answer: Any, error: Exception | None) -> None:
     """Hand an answer or a refusal to the caller, unless the caller has gone."""
     if reply.done():
         return
@@ -173,7 +179,8 @@ async def send_bookmarks(transport: InMemoryTransport) -> None:
 class InMemoryTransport:
     """The way to an API server in the same process; implements the client's ``Transport``.
 
-    Whatever has the same two methods can stand in front of it, to lose, delay or refuse.
+    Whatever has the same two methods can stand in front of it, to lose, delay or refuse. A worse
+    wire overrides ``deliver``.
 
     Args:
         server: Where the requests go.
@@ -219,3 +226,7 @@ class InMemoryTransport:
             self._bookmarking = True
             self.clock.spawn(send_bookmarks(self), name="bookmarks")
         return watch
+
+    def deliver(self, watch: Watch, batch: list[WatchEvent]) -> None:
+        """Hand over a batch that has arrived: at once."""
+        hand_over(watch, batch)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from math import exp, log
 from typing import Any
 
 from kcm_lite.api.meta import Struct
-from kcm_lite.sim.check import Problem, show
+from kcm_lite.sim.check import Problem, number, record, show
 from kcm_lite.sim.durations import ALLOWED, parse_duration
 
 
@@ -20,6 +21,38 @@ class Range(Struct, frozen=True):
 
     low: float
     high: float
+
+
+class Exponential(Struct, frozen=True):
+    """Short as a rule and long now and then; ``mean`` seconds."""
+
+    mean: float
+
+
+class LogNormal(Struct, frozen=True):
+    """Half of them up to ``median`` seconds, one in a hundred above ``p99``."""
+
+    median: float
+    p99: float
+
+
+Times = float | Range | Exponential | LogNormal
+"""Seconds that are the same each time, or that vary."""
+
+
+def draw(times: Times, rng: random.Random) -> float:
+    """Return one of the times, to the microsecond."""
+    match times:
+        case Range(low, high):
+            seconds = rng.uniform(low, high)
+        case Exponential(mean):
+            seconds = rng.expovariate(1 / mean) if mean else 0.0
+        case LogNormal(median, p99):
+            sigma = log(p99 / median) / 2.3263478740408408  # the normal distribution's 99 %
+            seconds = median * exp(rng.gauss(0.0, sigma))
+        case constant:
+            return constant
+    return round(seconds, 6)
 
 
 class Chance:
@@ -113,3 +146,25 @@ def share(value: Any, path: str, problems: list[Problem]) -> Fraction:
         text = f"got {show(value)}, want a share from 0% to 100%, such as 20%"
         problems.append(Problem(path, text))
         return Fraction(0)
+
+
+def times(value: Any, path: str, problems: list[Problem]) -> Times:
+    """Check for times: ``2``, ``2s..5s``, ``[2, 5]``, ``{mean: 2}``, ``{median: 1, p99: 9}``."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        low, high = (number(v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+        if low > high:
+            problems.append(Problem(path, f"got {show(value)}, want the smaller one first"))
+        return Range(low, high)
+    if not isinstance(value, dict):
+        return span(value, path, problems)
+    before, tailed = len(problems), "mean" not in value
+    names = ("median", "p99") if tailed else ("mean",)
+    given = record(dict.fromkeys(names, number), required=names)(value, path, problems)
+    if len(problems) > before:
+        return 0.0
+    if not tailed:
+        return Exponential(given["mean"])
+    if not 0 < given["median"] <= given["p99"]:
+        problems.append(Problem(path, f"got {show(value)}, want 0 < median <= p99"))
+        return 0.0
+    return LogNormal(given["median"], given["p99"])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from kcm_lite.api.core import Namespace, Node, Pod
@@ -24,13 +25,17 @@ from kcm_lite.api.scheme import Resource, resource_of
 from kcm_lite.api.serial import encode
 from kcm_lite.api.yaml import load_documents
 from kcm_lite.apiserver.server import APIServer
-from kcm_lite.apiserver.transport import InMemoryTransport, Latency
+from kcm_lite.apiserver.transport import Latency
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
-from kcm_lite.clock import VirtualClock
+from kcm_lite.client.transport import Transport
+from kcm_lite.clock import Clock, VirtualClock
 from kcm_lite.controllers.context import CONTROLLERS, TODAY, ControllerContext, Gates
 from kcm_lite.sim.chance import Chance
 from kcm_lite.sim.explain import Explanation, explain
+from kcm_lite.sim.faults import Fault
+from kcm_lite.sim.faultywire import FaultyWire
+from kcm_lite.sim.injection import Injection
 from kcm_lite.sim.kinds import controllers_named, resource_named
 from kcm_lite.sim.kubelet import Kubelets
 from kcm_lite.sim.manifests import (
@@ -41,8 +46,10 @@ from kcm_lite.sim.manifests import (
     removals,
 )
 from kcm_lite.sim.nodes import Machines, node_object
+from kcm_lite.sim.process import Process
 from kcm_lite.sim.profile import Profile, parse_profile
 from kcm_lite.sim.quota import QuotaLoop
+from kcm_lite.sim.restarts import ManagerProcess
 from kcm_lite.sim.rollout import Rollout, said, scale, set_image
 from kcm_lite.sim.tables import Table, table
 from kcm_lite.sim.timeline import Timeline, timeline
@@ -74,13 +81,6 @@ class Applied(list[Object]):
     __repr__ = __str__
 
 
-class _Wire(InMemoryTransport):
-    """A transport that takes no time until the cluster is up."""
-
-    def slow_down(self, latency: Latency) -> None:
-        self.latency, self._half = latency, latency.call / 2
-
-
 class Cluster:
     """A simulated cluster.
 
@@ -96,6 +96,7 @@ class Cluster:
         detail: Also record deliveries, queue steps, syncs and decisions, not only writes.
         latency: How long API calls and watch deliveries take.
         namespace: Where objects go that name no namespace.
+        faults: What goes wrong, see `kcm_lite.sim.faults`; `inject` adds more.
 
     Raises:
         BadInput: The profile or a controller's name makes no sense.
@@ -105,6 +106,9 @@ class Cluster:
         server: The API server; its verbs act at once, as ``user``.
         trace: Everything that happened.
         kubelets: The nodes' agenda.
+        transport: The way to the API server; ``transport.writes`` counts the manager's writes.
+        manager: The process of the controllers.
+        informers: The caches of its latest life.
         rollout: ``kubectl rollout``: pause, resume, restart, undo, history, status.
         inert: What was applied and is not simulated.
     """
@@ -123,6 +127,7 @@ class Cluster:
         detail: bool = True,
         latency: Latency = LATENCY,
         namespace: str = "default",
+        faults: Iterable[Fault] = (),
     ) -> None:
         if not isinstance(profile, Profile):
             profile = parse_profile(profile)
@@ -151,47 +156,58 @@ class Cluster:
             node = node_object(number, scenario=namespace, now=self.clock.timestamp())
             self.server.create(node, agent=CLUSTER)
         self.ensure_namespace(namespace)
-        self._boot(wanted, gates, seed, qps, burst, latency)
+        self.transport = FaultyWire(
+            self.server, self.clock, latency=Latency(0.0, 0.0), trace=self.trace
+        )
+        self._seed, self._gates, self._controllers = seed, gates, wanted
+        self._qps, self._burst = qps, burst
+        self.manager = ManagerProcess(self.transport, self.trace, self._build)
+        self.manager.start()
+        self.clock.settle(until=0.0)  # it fills its caches, which takes no time
+        self.transport.latency = latency
+        self.note(CLUSTER, f"{len(self.machines.by_name)} nodes, {', '.join(wanted)}")
+        self.faults = Injection(self, seed)
+        for fault in faults:
+            self.inject(fault)
 
-    def _boot(
-        self,
-        controllers: list[str],
-        gates: Gates,
-        seed: int,
-        qps: float,
-        burst: int,
-        latency: Latency,
-    ) -> None:
-        """Start the controllers and let them fill their caches, all at t=0."""
-        wire = _Wire(self.server, self.clock, latency=Latency(0.0, 0.0), trace=self.trace)
-        self.transport = wire
+    def client_for(self, agent: str) -> Client:
+        """Return a client under a user agent, with limits of its own."""
+        return self._client(self.transport, self.clock, agent)
 
-        def client_for(agent: str) -> Client:
-            return Client(wire, self.clock, agent=agent, qps=qps, burst=burst)
+    def _client(self, transport: Transport, clock: Clock, agent: str) -> Client:
+        return Client(transport, clock, agent=agent, qps=self._qps, burst=self._burst)
 
-        self.client_for = client_for
+    def _build(self, process: Process, trace: Trace, lives: int) -> None:
+        """Start the controllers in a process."""
+        transport, clock = process.transport, process.clock
+        life = f"{self._seed}/{lives}" if lives else f"{self._seed}"
         self.informers = SharedInformerFactory(
-            Client(wire, self.clock, agent="shared-informers", qps=0),
-            self.clock,
-            rng=random.Random(f"{seed}/informers"),
+            Client(transport, clock, agent="shared-informers", qps=0),
+            clock,
+            rng=random.Random(f"{life}/informers"),
             name="shared-informers",
-            trace=self.trace,
+            trace=trace,
         )
         context = ControllerContext(
-            self.clock,
-            self.trace,
-            client_for,
+            clock,
+            trace,
+            partial(self._client, transport, clock),
             self.informers,
-            gates,
-            random.Random(f"{seed}/controllers"),
+            self._gates,
+            random.Random(f"{life}/controllers"),
         )
-        runs = [(name, CONTROLLERS[name](context)) for name in controllers]
+        runs = [(name, CONTROLLERS[name](context)) for name in self._controllers]
         self.informers.start()
         for name, run in runs:
-            self.clock.spawn(_awaited(run), name=name)
-        self.clock.settle(until=0.0)
-        wire.slow_down(latency)
-        self.note(CLUSTER, f"{len(self.machines.by_name)} nodes, {', '.join(controllers)}")
+            clock.spawn(_awaited(run), name=name)
+
+    def inject(self, fault: Fault) -> None:
+        """Let something go wrong, now or when the fault says.
+
+        Raises:
+            BadInput: It would be over already.
+        """
+        self.faults.add(fault)
 
     # ---- time
 

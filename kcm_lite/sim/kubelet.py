@@ -67,6 +67,7 @@ class Kubelets:
         self._timer: TimerHandle | None = None
         self._armed = math.inf
         self._last = -math.inf  # when the last gridded transition was due
+        self._missed: dict[str, list[tuple[str, str]]] = {}  # by silent node: what was due
 
     def on_pod(self, event: WatchEvent) -> None:
         """Take in a watch event of a Pod and plan what follows from it."""
@@ -158,10 +159,25 @@ class Kubelets:
         seen = self.pods[uid]
         if node := seen.pod.spec.node_name:
             machine = self.machines.by_name.get(node)
-            if machine is None or machine.frozen:
+            if machine is None:
+                return
+            if machine.frozen:
+                self._missed.setdefault(node, []).append((kind, uid))
                 return
         with suppress(NotFound, Conflict):  # somebody was faster; the watch will tell
             TRANSITIONS[kind](self, seen, due)
+
+    def resume(self, node: str) -> None:
+        """Do what was due while a node was silent, and report its running pods as they are."""
+        now = self.clock.time()
+        missed = self._missed.pop(node, [])
+        for seen in sorted(self.pods.values(), key=lambda seen: seen.index):
+            if seen.pod.spec.node_name == node and seen.started is not None and not seen.done:
+                with suppress(NotFound, Conflict):
+                    self._report(seen, running_status(seen))
+        for kind, uid in missed:
+            if uid in self.pods:
+                self._plan(now, kind, self.pods[uid])
 
     # ---- what they write
 

@@ -39,7 +39,7 @@ class Process:
         self.alive = True
         self.frozen = False
         self.cut_off = False
-        self.clock = ProcessClock(self, clock, timedelta(seconds=ahead), rate)
+        self.clock = ProcessClock(self, clock, ahead, rate)
         self.transport = ProcessTransport(self, transport)
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._changed = asyncio.Event()
@@ -58,6 +58,8 @@ class Process:
     def kill(self) -> None:
         """End it at once: nothing more is sent, no code of its own cleans up."""
         self.alive = False
+        for watch in self.transport.watches:
+            watch.stop()
         for task in list(self.tasks):
             task.cancel()
         self._notify()
@@ -69,6 +71,11 @@ class Process:
             held, self._held = self._held, []
             for callback in held:
                 callback()
+
+    @property
+    def hindered(self) -> bool:
+        """Whether it cannot send or receive now."""
+        return self.frozen or self.cut_off or not self.alive
 
     async def wait_while_frozen(self) -> None:
         """Wait until it may go on."""
@@ -97,16 +104,23 @@ class Process:
 class ProcessClock:
     """The time of one process (``Clock``)."""
 
-    def __init__(self, process: Process, clock: Clock, ahead: timedelta, rate: float) -> None:
-        self.process, self.base, self.ahead, self.rate = process, clock, ahead, rate
+    def __init__(self, process: Process, clock: Clock, ahead: float, rate: float) -> None:
+        self.process, self.base, self.rate = process, clock, rate
         self._start = clock.now() - timedelta(seconds=clock.time())
+        self.set_ahead(ahead)
+
+    def set_ahead(self, seconds: float) -> None:
+        """Set by how much its wall clock is ahead of the others; less than 0: behind."""
+        self.ahead = timedelta(seconds=seconds)
 
     def time(self) -> float:
         """Seconds, as this process counts them."""
-        return round(self.base.time() * self.rate, 9)
+        return self.base.time() if self.rate == 1 else round(self.base.time() * self.rate, 9)
 
     def now(self) -> datetime:
         """The date and time that this process believes in."""
+        if self.rate == 1:
+            return self.base.now() + self.ahead
         return self._start + timedelta(seconds=self.time()) + self.ahead
 
     def timestamp(self) -> datetime:
@@ -119,7 +133,8 @@ class ProcessClock:
 
     async def _sleep(self, seconds: float, background: bool) -> None:
         await self.base.sleep(seconds / self.rate, background=background)
-        await self.process.wait_while_frozen()
+        if self.process.frozen:
+            await self.process.wait_while_frozen()
 
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Start a task that ends with the process."""
@@ -130,7 +145,13 @@ class ProcessClock:
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> Any:
         """Call back in this instant."""
-        return self.call_later(0.0, callback, *args)
+
+        def fire() -> None:
+            if not handle.cancelled():
+                callback(*args)
+
+        handle = self.base.call_soon(self.process.due, fire)
+        return handle
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Any:
         """Call back when ``time()`` is ``when``."""
@@ -148,25 +169,42 @@ class ProcessClock:
 
 
 class ProcessTransport:
-    """The way to the API server for one process (``Transport``)."""
+    """The way to the API server for one process (``Transport``).
+
+    Attributes:
+        pending: The requests that are not answered yet, by identity.
+        watches: Those that were begun; some may have ended.
+    """
 
     def __init__(self, process: Process, transport: Transport) -> None:
         self.process, self.base = process, transport
+        self.pending: dict[int, Request] = {}
+        self.watches: list[ProcessWatch] = []
 
     async def call(self, request: Request) -> Any:
         """Send a request when the network lets it through, and wait likewise for the answer."""
-        await self.process.reach_network()
+        process = self.process
+        if process.hindered:
+            await process.reach_network()
+        self.pending[id(request)] = request
         try:
             answer = await self.base.call(request)
-        except StatusError:
-            await self.process.reach_network()
+        except (StatusError, OSError):
+            if process.hindered:
+                await process.reach_network()
             raise
-        await self.process.reach_network()
+        finally:
+            del self.pending[id(request)]
+        if process.hindered:
+            await process.reach_network()
         return answer
 
     def watch(self, type: type[Object], **how: Any) -> Watch:
         """Begin a watch whose events wait for the network."""
-        return ProcessWatch(self.process, self.base.watch(type, **how))
+        watch = ProcessWatch(self.process, self.base.watch(type, **how))
+        self.watches = [w for w in self.watches if not w.stopped]
+        self.watches.append(watch)
+        return watch
 
 
 class ProcessWatch:
@@ -174,6 +212,7 @@ class ProcessWatch:
 
     def __init__(self, process: Process, watch: Watch) -> None:
         self.process, self.base = process, watch
+        self.stopped = False
 
     async def next(self) -> list[WatchEvent]:
         """Wait for events, and until they can be received."""
@@ -183,4 +222,5 @@ class ProcessWatch:
 
     def stop(self) -> None:
         """Let go of it."""
+        self.stopped = True
         self.base.stop()

@@ -1,0 +1,415 @@
+"""Faults at work: each begins when its time has come, does its harm, and is noted in the trace."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kcm_lite.api.core import Pod
+from kcm_lite.api.errors import InternalError, ServerTimeout, StatusError, TooManyRequests
+from kcm_lite.api.meta import Object
+from kcm_lite.api.request import Request
+from kcm_lite.api.scheme import BY_TYPE
+from kcm_lite.apiserver.registry import conflict
+from kcm_lite.sim import faults
+from kcm_lite.sim.chance import draw
+from kcm_lite.sim.check import BadInput, Problem
+from kcm_lite.sim.durations import stamp
+from kcm_lite.sim.faultywire import Fate, WatchRule
+from kcm_lite.sim.nodedeath import die
+from kcm_lite.sim.olderreplica import OlderReplica, version_at
+from kcm_lite.sim.podstatus import Seen
+from kcm_lite.trace import Note
+
+if TYPE_CHECKING:
+    from kcm_lite.sim.cluster import Cluster
+
+T = TypeVar("T")
+SOURCE = "fault"
+CHAOS = "chaos"
+"""The agent that deletes and evicts pods at random."""
+
+CHANGING = frozenset({"update", "patch", "delete"})
+HTTP = {"create": "post", "update": "put", "deletecollection": "delete"}
+HTTP_TIMEOUT = "Timeout: request did not complete within the allotted timeout"
+Undo = Callable[[], None]
+
+
+class Injection:
+    """The faults of a cluster.
+
+    Attributes:
+        waiting: How many have not begun.
+    """
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster, self.seed = cluster, seed
+        self.count = self.waiting = 0
+
+    def add(self, fault: faults.Fault) -> None:
+        """Let a fault happen when it says; at once, if that is past.
+
+        Raises:
+            BadInput: It would be over already.
+        """
+        cluster = self.cluster
+        over = fault.until if isinstance(fault, faults.Window) else None
+        if over is not None and over < cluster.now:
+            text = f"got {over:g}, and it is t={cluster.now:g} already"
+            raise BadInput([Problem("until", text)])
+        self.count += 1
+        rng = random.Random(f"{self.seed}/fault/{self.count}")
+        self.waiting += 1
+        if fault.after_write is not None:
+            cluster.transport.triggers.append((fault.after_write, lambda: self._begin(fault, rng)))
+        elif fault.at > cluster.now:
+            cluster.clock.call_at(fault.at, self._begin, fault, rng)
+        else:
+            self._begin(fault, rng)
+
+    def _begin(self, fault: faults.Fault, rng: random.Random) -> None:
+        self.waiting -= 1
+        clock = self.cluster.clock
+        end = fault.end(clock.time()) if isinstance(fault, faults.Window) else None
+        undo = BEGIN[type(fault)](self, fault, rng, end)
+        if undo is not None and end is not None:
+            clock.call_at(end, self._end, fault, undo)
+
+    def _end(self, fault: faults.Fault, undo: Undo) -> None:
+        undo()
+        self.note(fault, f"{fault.fault} is over")
+
+    def note(self, fault: faults.Fault, text: str, **data: Any) -> None:
+        """Record what a fault does."""
+        data = {"fault": fault.fault, **data}
+        self.cluster.trace.write(Note(self.cluster.now, SOURCE, text, data))
+
+
+def chance(rate: Fraction, rng: random.Random) -> bool:
+    """Whether it happens this time."""
+    return rate == 1 or rng.random() < rate
+
+
+def standing(rules: list[T], rule: T) -> Undo:
+    """Put up a rule; return what takes it down."""
+    rules.append(rule)
+    return lambda: rules.remove(rule)
+
+
+def watches_of(resource: str) -> WatchRule:
+    """Return whether a watch is of a resource; of any, if that is empty."""
+    return lambda kind: not resource or BY_TYPE[kind].plural == resource
+
+
+def until(end: float | None) -> str:
+    """Say until when."""
+    return "" if end is None else f" until {stamp(end)}"
+
+
+def what(resource: str) -> str:
+    """Say which watches."""
+    return f"of {resource}" if resource else "of everything"
+
+
+# ---- calls
+
+
+def concerns(fault: faults.CallError | faults.Latency, request: Request) -> bool:
+    """Whether a fault is about a call."""
+    return (
+        (not fault.resource or BY_TYPE[request.type].plural == fault.resource)
+        and (not fault.verb or request.verb == fault.verb)
+        and (not fault.agent or request.agent == fault.agent)
+    )
+
+
+def fate_of(fault: faults.CallError, request: Request) -> Fate:
+    """Return what a failing call comes to."""
+    resource = BY_TYPE[request.type]
+    ask = f"({HTTP.get(request.verb, request.verb)} {resource.group_resource})"
+    match fault.error:
+        case "conflict":
+            why = "the object has been modified; please apply your changes to the latest version"
+            return Fate(conflict(resource.group_resource, request.name, f"{why} and try again"))
+        case "throttled":
+            text = "the server has received too many requests and has asked us to try again later"
+            return Fate(TooManyRequests(f"{text} {ask}", retry_after=fault.retry_after))
+        case "internal":
+            text = 'an error on the server ("unknown") has prevented the request from succeeding'
+            return Fate(InternalError(f"{text} {ask}"))
+        case "unreachable":
+            return Fate(ConnectionRefusedError("connection refused"))
+        case "reset":
+            return Fate(ConnectionResetError("connection reset by peer"), done=True)
+        case error:
+            done = error == "timeoutAfterWrite"
+            return Fate(ServerTimeout(HTTP_TIMEOUT), done, fault.after)
+
+
+def call_error(
+    self: Injection, fault: faults.CallError, rng: random.Random, end: float | None
+) -> Undo:
+    """Let calls fail."""
+    left = fault.times
+
+    def judge(request: Request) -> Fate | None:
+        nonlocal left
+        if left == 0 or not concerns(fault, request):
+            return None
+        if fault.error == "conflict" and request.verb not in CHANGING:
+            return None
+        if not chance(fault.rate, rng):
+            return None
+        left = None if left is None else left - 1
+        resource = "/".join(filter(None, (BY_TYPE[request.type].plural, request.subresource)))
+        text = f"{request.agent}: {request.verb} {resource} meets {fault.error}"
+        self.note(fault, text, error=fault.error, agent=request.agent, name=request.name)
+        return fate_of(fault, request)
+
+    return standing(self.cluster.transport.failing, judge)
+
+
+def latency(self: Injection, fault: faults.Latency, rng: random.Random, end: float | None) -> Undo:
+    """Let calls and watch events take another time."""
+    wire, undo = self.cluster.transport, list[Undo]()
+    if (call := fault.call) is not None:
+
+        def call_time(request: Request) -> float | None:
+            return draw(call, rng) if concerns(fault, request) else None
+
+        undo.append(standing(wire.call_times, call_time))
+    if (way := fault.watch) is not None:
+        mine = watches_of(fault.resource)
+
+        def watch_time(kind: type[Object]) -> float:
+            return max(0.0, draw(way, rng) - wire.latency.watch) if mine(kind) else 0.0
+
+        undo.append(standing(wire.watch_times, watch_time))
+    self.note(fault, f"other latencies {what(fault.resource)}{until(end)}")
+
+    def undo_all() -> None:
+        for act in undo:
+            act()
+
+    return undo_all
+
+
+# ---- watches
+
+
+def watch_lag(
+    self: Injection, fault: faults.WatchLag, rng: random.Random, end: float | None
+) -> Undo:
+    """Let watch events come later."""
+    mine = watches_of(fault.resource)
+
+    def late(kind: type[Object]) -> float:
+        return draw(fault.seconds, rng) if mine(kind) else 0.0
+
+    self.note(fault, f"watches {what(fault.resource)} lag behind{until(end)}")
+    return standing(self.cluster.transport.watch_times, late)
+
+
+def stall_watch(
+    self: Injection, fault: faults.StallWatch, rng: random.Random, end: float | None
+) -> Undo:
+    """Hold watch events back until the end."""
+    mine, clock = watches_of(fault.resource), self.cluster.clock
+    assert end is not None
+
+    def held(kind: type[Object]) -> float:
+        return end - clock.time() if mine(kind) else 0.0
+
+    self.note(fault, f"watches {what(fault.resource)} are silent{until(end)}")
+    return standing(self.cluster.transport.watch_times, held)
+
+
+def drop_watch(
+    self: Injection, fault: faults.DropWatch, rng: random.Random, end: float | None
+) -> Undo | None:
+    """Break watches."""
+    wire, mine = self.cluster.transport, watches_of(fault.resource)
+    broken = wire.break_watches(mine, expired=fault.expired)
+    many = "1 watch breaks" if broken == 1 else f"{broken} watches break"
+    gone = ", and the server has forgotten where they were" if fault.expired else ""
+    refused = f"; new ones are refused{until(end)}" if end is not None else ""
+    self.note(fault, f"{many} ({what(fault.resource)}){gone}{refused}", broken=broken)
+    return None if end is None else standing(wire.refusing, mine)
+
+
+def duplicate_events(
+    self: Injection, fault: faults.DuplicateEvents, rng: random.Random, end: float | None
+) -> Undo:
+    """Let watch events come twice."""
+    mine = watches_of(fault.resource)
+    self.note(fault, f"watch events {what(fault.resource)} come twice{until(end)}")
+    rules = self.cluster.transport.doubling
+    return standing(rules, lambda kind: mine(kind) and chance(fault.rate, rng))
+
+
+# ---- the manager
+
+
+def stale_cache(
+    self: Injection, fault: faults.StaleCache, rng: random.Random, end: float | None
+) -> Undo:
+    """Let a manager that starts read an older replica."""
+    cluster, manager = self.cluster, self.cluster.manager
+    store, before = cluster.server.store, cluster.manager.connect
+    version = version_at(store, cluster.trace.records, cluster.now - fault.behind) - fault.versions
+    version = max(version, 1)
+    assert end is not None
+    text = f"a manager that starts reads a replica that is {store.revision - version} changes"
+    self.note(fault, f"{text} behind{until(end)}", version=version)
+    manager.connect = lambda: OlderReplica(cluster.transport, version, end)
+
+    def undo() -> None:
+        manager.connect = before
+
+    return undo
+
+
+def crash_manager(
+    self: Injection, fault: faults.CrashManager, rng: random.Random, end: float | None
+) -> None:
+    """Kill the manager, and start it again."""
+    manager, clock = self.cluster.manager, self.cluster.clock
+    if not manager.alive:
+        self.note(fault, "no manager runs that could crash")
+        return
+    back = fault.restart_after
+    again = "" if back is None else f", a new one starts in {back:g} s"
+    self.note(fault, f"the manager crashes{again}", writes=self.cluster.transport.writes)
+    manager.kill()
+    if back is not None:
+        clock.call_later(back, restart, self, fault)
+
+
+def restart(self: Injection, fault: faults.Fault) -> None:
+    """Start the manager, unless somebody else did."""
+    if not self.cluster.manager.alive:
+        self.note(fault, "the manager starts")
+        self.cluster.manager.start()
+
+
+def lose_lease(
+    self: Injection, fault: faults.LoseLease, rng: random.Random, end: float | None
+) -> None:
+    """Let another manager take over."""
+    manager, clock = self.cluster.manager, self.cluster.clock
+    if not manager.alive:
+        self.note(fault, "no manager runs that could lose its lease")
+        return
+    old = len(manager.processes)
+
+    def stop() -> None:
+        self.note(fault, "the manager that has lost its lease ends")
+        manager.kill(old)
+
+    def take_over() -> None:
+        self.note(fault, "another manager leads")
+        manager.start()
+
+    later = fault.taken_over_after
+    self.note(fault, f"the manager loses its lease; another one leads in {later:g} s")
+    if not fault.overlap:
+        stop()
+    clock.call_later(later, take_over)
+    if fault.overlap:
+        clock.call_later(later + fault.overlap, stop)
+
+
+def clock_skew(
+    self: Injection, fault: faults.ClockSkew, rng: random.Random, end: float | None
+) -> Undo:
+    """Set the manager's wall clock wrong."""
+    manager = self.cluster.manager
+    manager.set_ahead(manager.ahead + fault.ahead)
+    side = "ahead" if fault.ahead >= 0 else "behind"
+    self.note(fault, f"the manager's clock is {abs(fault.ahead):g} s {side}{until(end)}")
+    return lambda: manager.set_ahead(manager.ahead - fault.ahead)
+
+
+# ---- nodes and pods
+
+
+def node_death(
+    self: Injection, fault: faults.NodeDeath, rng: random.Random, end: float | None
+) -> None:
+    """Let a machine fall silent."""
+    die(self.cluster, fault, lambda text: self.note(fault, text, node=fault.node))
+
+
+def pod_chaos(
+    self: Injection, fault: faults.PodChaos, rng: random.Random, end: float | None
+) -> Undo:
+    """Hit pods at random."""
+
+    async def strike() -> None:
+        while True:
+            await self.cluster.clock.sleep(draw(fault.every, rng), background=True)
+            if victims := list(hittable(self.cluster, fault.selector or {})):
+                seen = rng.choice(victims)
+                name = seen.pod.metadata.name
+                self.note(fault, f"Pod/{name}: {fault.effect}", pod=name)
+                hit(self.cluster, seen, fault.effect)
+
+    self.note(fault, f"pods are hit at random: {fault.effect}{until(end)}")
+    task = self.cluster.clock.spawn(strike(), name="pod chaos")
+
+    def stop() -> None:
+        task.cancel()
+
+    return stop
+
+
+def hittable(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
+    """Yield the running pods that match, in the order of their creation."""
+    for seen in sorted(cluster.kubelets.pods.values(), key=lambda seen: seen.index):
+        meta, running = seen.pod.metadata, seen.started is not None and not seen.done
+        mine = meta.namespace == cluster.namespace and selector.items() <= meta.labels.items()
+        if mine and running and not seen.deleting:
+            yield seen
+
+
+def hit(cluster: Cluster, seen: Seen, effect: str) -> None:
+    """Do something bad to a pod."""
+    meta = seen.pod.metadata
+    match effect:
+        case "fail":
+            cluster.kubelets.set_phase(seen, "Failed", reason="Chaos")
+        case "notReady":
+            cluster.kubelets.set_ready(seen, False)
+        case "delete":
+            cluster.server.delete(Pod, meta.namespace, meta.name, agent=CHAOS)
+        case _:
+            request = Request(
+                verb="create",
+                type=Pod,
+                namespace=meta.namespace,
+                name=meta.name,
+                subresource="eviction",
+                agent=CHAOS,
+            )
+            with suppress(StatusError):  # a budget may forbid it
+                cluster.server.handle(request)
+
+
+BEGIN: dict[type[faults.Fault], Callable[..., Undo | None]] = {
+    faults.CallError: call_error,
+    faults.Latency: latency,
+    faults.WatchLag: watch_lag,
+    faults.StallWatch: stall_watch,
+    faults.DropWatch: drop_watch,
+    faults.DuplicateEvents: duplicate_events,
+    faults.StaleCache: stale_cache,
+    faults.CrashManager: crash_manager,
+    faults.LoseLease: lose_lease,
+    faults.NodeDeath: node_death,
+    faults.ClockSkew: clock_skew,
+    faults.PodChaos: pod_chaos,
+}
+"""What each kind does when it begins; what it returns ends it."""
