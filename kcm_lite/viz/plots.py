@@ -171,15 +171,15 @@ JOB = {
 
 def availability(course: pd.DataFrame, end: float) -> go.Figure:
     """Plot `frames.rollouts`: available pods and the floor, all pods and their limit."""
-    return _steps(course, ROLLOUT, end)
+    return stepped(course, ROLLOUT, end)
 
 
 def jobs(counts: pd.DataFrame, end: float) -> go.Figure:
     """Plot `frames.jobs`."""
-    return _steps(counts, JOB, end)
+    return stepped(counts, JOB, end)
 
 
-def _steps(
+def stepped(
     table: pd.DataFrame, lines: dict[str, tuple[str, float, str, str]], end: float
 ) -> go.Figure:
     """Plot columns as stepped lines, a panel for each workload."""
