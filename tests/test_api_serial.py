@@ -300,7 +300,7 @@ def test_parts_of_objects() -> None:
 def test_wire_names() -> None:
     """Every field is camelCase, also those that a plain renaming gets wrong."""
     assert "podIP" in to_wire(core.PodStatus(pod_ip="x"))
-    assert "hostIPs" in to_wire(core.PodStatus(host_ips=(core.HostIP(ip="x"),)))
+    assert "hostIPs" in to_wire(core.PodStatus(host_ips=(core.PodIP(ip="x"),)))
     assert "imageID" in to_wire(core.ContainerStatus())
     assert "minReadySeconds" in to_wire(apps.ReplicaSetSpec(min_ready_seconds=1))
 

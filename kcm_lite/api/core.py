@@ -141,15 +141,7 @@ class ContainerStatus(OpenStruct, frozen=True, kw_only=True):
 
 
 class PodIP(Struct, frozen=True, kw_only=True):
-    """An address of a pod."""
-
-    KEPT: ClassVar[tuple[str, ...]] = ("ip",)
-
-    ip: str = ""
-
-
-class HostIP(Struct, frozen=True, kw_only=True):
-    """An address of a pod's node."""
+    """An address of a pod or of its node."""
 
     KEPT: ClassVar[tuple[str, ...]] = ("ip",)
 
@@ -166,7 +158,7 @@ class PodStatus(OpenStruct, frozen=True, kw_only=True):
     reason: str = ""
     nominated_node_name: str = ""
     host_ip: str = msgspec.field(default="", name="hostIP")
-    host_ips: tuple[HostIP, ...] = msgspec.field(default=(), name="hostIPs")
+    host_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="hostIPs")
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     start_time: Time | None = None

@@ -6,12 +6,16 @@ See: kubernetes ``pkg/apis/*/v1/defaults.go`` and ``conversion.go``.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from kcm_lite.api.apps import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdateDeployment
-from kcm_lite.api.batch import NON_INDEXED, Job, PodFailurePolicy, PodFailurePolicyRule
+from kcm_lite.api.batch import NON_INDEXED, Job, PodFailurePolicyRule
 from kcm_lite.api.core import (
     Container,
     Namespace,
@@ -22,8 +26,11 @@ from kcm_lite.api.core import (
     ReplicationController,
 )
 from kcm_lite.api.memo import by_identity
-from kcm_lite.api.meta import replace
+from kcm_lite.api.meta import ObjectMeta, replace
 from kcm_lite.api.quantity import parse_quantity
+
+S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -43,90 +50,91 @@ def image_tag(image: str) -> str:
     return match["tag"] or ("" if match["digest"] else "latest")
 
 
+def _filled(part: S, **values: Any) -> S:
+    """Return the part with these values, or the part itself if it has them already."""
+    changes = {
+        name: new
+        for name, new in values.items()
+        if (old := getattr(part, name)) is not new and old != new
+    }
+    return replace(part, **changes) if changes else part
+
+
+def _each(items: tuple[S, ...], fill: Callable[[S], S]) -> tuple[S, ...]:
+    """Return the items filled in, or the same tuple if there was nothing to fill in."""
+    filled = tuple(map(fill, items))
+    return items if all(map(operator.is_, items, filled)) else filled
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
 def default_container(container: Container) -> Container:
     """Fill in pull policy, termination message and the protocol of the ports."""
-    changes: dict[str, Any] = {}
-    if not container.image_pull_policy:
-        latest = image_tag(container.image) == "latest"
-        changes["image_pull_policy"] = "Always" if latest else "IfNotPresent"
-    if not container.termination_message_path:
-        changes["termination_message_path"] = "/dev/termination-log"
-    if not container.termination_message_policy:
-        changes["termination_message_policy"] = "File"
-    if any(not port.protocol for port in container.ports):
-        changes["ports"] = tuple(
-            port if port.protocol else replace(port, protocol="TCP") for port in container.ports
-        )
-    return replace(container, **changes) if changes else container
+    policy = "Always" if image_tag(container.image) == "latest" else "IfNotPresent"
+    return _filled(
+        container,
+        image_pull_policy=container.image_pull_policy or policy,
+        termination_message_path=container.termination_message_path or "/dev/termination-log",
+        termination_message_policy=container.termination_message_policy or "File",
+        ports=_each(container.ports, lambda port: _filled(port, protocol=port.protocol or "TCP")),
+    )
 
 
 @by_identity
 def default_pod_spec(spec: PodSpec) -> PodSpec:
     """Fill in a pod's or a template's spec (``SetDefaults_PodSpec`` and the conversions)."""
-    changes: dict[str, Any] = {}
-    if not spec.dns_policy:
-        changes["dns_policy"] = "ClusterFirst"
-    if not spec.restart_policy:
-        changes["restart_policy"] = "Always"
-    if spec.security_context is None:
-        changes["security_context"] = {}
-    if spec.termination_grace_period_seconds is None:
-        changes["termination_grace_period_seconds"] = 30
-    if not spec.scheduler_name:
-        changes["scheduler_name"] = "default-scheduler"
     account = spec.service_account_name or spec.service_account
-    if (spec.service_account_name, spec.service_account) != (account, account):
-        changes["service_account_name"] = changes["service_account"] = account
-    for name in ("containers", "init_containers"):
-        old: tuple[Container, ...] = getattr(spec, name)
-        new = tuple(default_container(container) for container in old)
-        if any(a is not b for a, b in zip(old, new, strict=True)):
-            changes[name] = new
-    return replace(spec, **changes) if changes else spec
+    return _filled(
+        spec,
+        dns_policy=spec.dns_policy or "ClusterFirst",
+        restart_policy=spec.restart_policy or "Always",
+        security_context=_or(spec.security_context, {}),
+        termination_grace_period_seconds=_or(spec.termination_grace_period_seconds, 30),
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        service_account_name=spec.service_account_name or account,
+        service_account=account,
+        containers=_each(spec.containers, default_container),
+        init_containers=_each(spec.init_containers, default_container),
+    )
 
 
 def default_pod_template(template: PodTemplateSpec) -> PodTemplateSpec:
     """Fill in the spec of a template."""
-    spec = default_pod_spec(template.spec)
-    return template if spec is template.spec else replace(template, spec=spec)
+    return _filled(template, spec=default_pod_spec(template.spec))
 
 
 @by_identity
 def default_spec_of_pod(spec: PodSpec) -> PodSpec:
     """Fill in what only a real pod gets, not a template (``SetDefaults_Pod``)."""
     spec = default_pod_spec(spec)
-    changes: dict[str, Any] = {}
-    if spec.enable_service_links is None:
-        changes["enable_service_links"] = True
-    if (spec.termination_grace_period_seconds or 0) < 0:
-        changes["termination_grace_period_seconds"] = 1
-    for name in ("containers", "init_containers"):
-        old: tuple[Container, ...] = getattr(spec, name)
-        new = tuple(_default_container_of_pod(c, spec.host_network) for c in old)
-        if any(a is not b for a, b in zip(old, new, strict=True)):
-            changes[name] = new
-    return replace(spec, **changes) if changes else spec
+    grace = spec.termination_grace_period_seconds or 0
+    fill = functools.partial(_default_container_of_pod, host_network=spec.host_network)
+    return _filled(
+        spec,
+        enable_service_links=_or(spec.enable_service_links, True),
+        termination_grace_period_seconds=1 if grace < 0 else spec.termination_grace_period_seconds,
+        containers=_each(spec.containers, fill),
+        init_containers=_each(spec.init_containers, fill),
+    )
 
 
 def _default_container_of_pod(container: Container, host_network: bool) -> Container:
-    resources = container.resources
+    resources, ports = container.resources, container.ports
     missing = {k: v for k, v in resources.limits.items() if k not in resources.requests}
     if missing:
-        requests = {**resources.requests, **missing}
-        container = replace(container, resources=replace(resources, requests=requests))
-    if host_network and any(not port.host_port for port in container.ports):
-        ports = tuple(
-            port if port.host_port else replace(port, host_port=port.container_port)
-            for port in container.ports
+        resources = replace(resources, requests={**resources.requests, **missing})
+    if host_network:
+        ports = _each(
+            ports, lambda port: _filled(port, host_port=port.host_port or port.container_port)
         )
-        container = replace(container, ports=ports)
-    return container
+    return _filled(container, resources=resources, ports=ports)
 
 
 def default_pod(pod: Pod) -> Pod:
     """Fill in a pod."""
-    spec = default_spec_of_pod(pod.spec)
-    return pod if spec is pod.spec else replace(pod, spec=spec)
+    return _filled(pod, spec=default_spec_of_pod(pod.spec))
 
 
 @by_identity
@@ -159,34 +167,23 @@ def _add_compute(total: dict[str, int], amounts: Mapping[str, str | int | float]
 
 def default_replica_set(rs: ReplicaSet) -> ReplicaSet:
     """Fill in the number of replicas (1) and the template."""
-    spec = rs.spec
-    template = default_pod_template(spec.template)
-    if spec.replicas is not None and template is spec.template:
-        return rs
-    replicas = 1 if spec.replicas is None else spec.replicas
-    return replace(rs, spec=replace(spec, replicas=replicas, template=template))
+    replicas, template = _or(rs.spec.replicas, 1), default_pod_template(rs.spec.template)
+    return _filled(rs, spec=_filled(rs.spec, replicas=replicas, template=template))
 
 
 def default_deployment(d: Deployment) -> Deployment:
     """Fill in replicas (1), the template, the strategy (RollingUpdate 25 %/25 %) and the limits."""
-    spec = d.spec
-    changes: dict[str, Any] = {}
-    template, strategy = default_pod_template(spec.template), default_strategy(spec.strategy)
-    if template is not spec.template:
-        changes["template"] = template
-    if strategy is not spec.strategy:
-        changes["strategy"] = strategy
-    for name, value in _DEPLOYMENT_LIMITS:
-        if getattr(spec, name) is None:
-            changes[name] = value
-    return replace(d, spec=replace(spec, **changes)) if changes else d
+    spec = _filled(
+        d.spec,
+        replicas=_or(d.spec.replicas, 1),
+        template=default_pod_template(d.spec.template),
+        strategy=default_strategy(d.spec.strategy),
+        revision_history_limit=_or(d.spec.revision_history_limit, 10),
+        progress_deadline_seconds=_or(d.spec.progress_deadline_seconds, 600),
+    )
+    return _filled(d, spec=spec)
 
 
-_DEPLOYMENT_LIMITS = (
-    ("replicas", 1),
-    ("revision_history_limit", 10),
-    ("progress_deadline_seconds", 600),
-)
 _QUARTER = "25%"
 
 
@@ -195,13 +192,12 @@ def default_strategy(strategy: DeploymentStrategy) -> DeploymentStrategy:
     kind, rolling = strategy.type or "RollingUpdate", strategy.rolling_update
     if kind == "RollingUpdate":
         rolling = rolling or RollingUpdateDeployment()
-        if rolling.max_unavailable is None:
-            rolling = replace(rolling, max_unavailable=_QUARTER)
-        if rolling.max_surge is None:
-            rolling = replace(rolling, max_surge=_QUARTER)
-    if kind == strategy.type and rolling is strategy.rolling_update:
-        return strategy
-    return DeploymentStrategy(type=kind, rolling_update=rolling)
+        rolling = _filled(
+            rolling,
+            max_unavailable=_or(rolling.max_unavailable, _QUARTER),
+            max_surge=_or(rolling.max_surge, _QUARTER),
+        )
+    return _filled(strategy, type=kind, rolling_update=rolling)
 
 
 _MAX_INT32 = 2**31 - 1
@@ -209,64 +205,47 @@ _MAX_INT32 = 2**31 - 1
 
 def default_job(job: Job) -> Job:
     """Fill in how many pods (1, of which 1 at once), the limits, and labels from the template."""
-    spec = job.spec
-    changes: dict[str, Any] = {}
-    template = default_pod_template(spec.template)
-    if template is not spec.template:
-        changes["template"] = template
-    if spec.completions is None and spec.parallelism is None:
-        changes["completions"] = 1
-    for name, value in (
-        ("parallelism", 1),
-        ("backoff_limit", 6 if spec.backoff_limit_per_index is None else _MAX_INT32),
-        ("completion_mode", NON_INDEXED),
-        ("suspend", False),
-        ("pod_replacement_policy", "Failed" if spec.pod_failure_policy else "TerminatingOrFailed"),
-        ("manual_selector", False),
-    ):
-        if getattr(spec, name) is None:
-            changes[name] = value
-    if spec.pod_failure_policy is not None:
-        policy = default_pod_failure_policy(spec.pod_failure_policy)
-        if policy is not spec.pod_failure_policy:
-            changes["pod_failure_policy"] = policy
-    labels = template.metadata.labels
-    if labels and not job.metadata.labels:
-        job = replace(job, metadata=replace(job.metadata, labels=labels))
-    return replace(job, spec=replace(spec, **changes)) if changes else job
+    spec, template = job.spec, default_pod_template(job.spec.template)
+    completions = 1 if spec.parallelism is None else None
+    limit = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
+    policy = spec.pod_failure_policy
+    spec = _filled(
+        spec,
+        template=template,
+        completions=_or(spec.completions, completions),
+        parallelism=_or(spec.parallelism, 1),
+        backoff_limit=_or(spec.backoff_limit, limit),
+        completion_mode=_or(spec.completion_mode, NON_INDEXED),
+        suspend=_or(spec.suspend, False),
+        pod_replacement_policy=_or(
+            spec.pod_replacement_policy, "Failed" if policy else "TerminatingOrFailed"
+        ),
+        manual_selector=_or(spec.manual_selector, False),
+        pod_failure_policy=policy and _filled(policy, rules=_each(policy.rules, _default_rule)),
+    )
+    return _filled(job, spec=spec, metadata=_labelled(job.metadata, template))
 
 
-def default_pod_failure_policy(policy: PodFailurePolicy) -> PodFailurePolicy:
+def _default_rule(rule: PodFailurePolicyRule) -> PodFailurePolicyRule:
     """Fill in the status of a condition that a rule names: True."""
-    if all(pattern.status for rule in policy.rules for pattern in rule.on_pod_conditions):
-        return policy
+    patterns = _each(rule.on_pod_conditions, lambda p: _filled(p, status=p.status or "True"))
+    return _filled(rule, on_pod_conditions=patterns)
 
-    def complete(rule: PodFailurePolicyRule) -> PodFailurePolicyRule:
-        patterns = tuple(
-            pattern if pattern.status else replace(pattern, status="True")
-            for pattern in rule.on_pod_conditions
-        )
-        return replace(rule, on_pod_conditions=patterns)
 
-    return replace(policy, rules=tuple(map(complete, policy.rules)))
+def _labelled(meta: ObjectMeta, template: PodTemplateSpec) -> ObjectMeta:
+    """Return the metadata of a workload; without labels it takes those of its template."""
+    return _filled(meta, labels=meta.labels or template.metadata.labels)
 
 
 def default_replication_controller(rc: ReplicationController) -> ReplicationController:
     """Fill in replicas (1), the template, and selector and labels from the template's labels."""
-    spec = rc.spec
-    changes: dict[str, Any] = {}
-    if spec.replicas is None:
-        changes["replicas"] = 1
-    if spec.template is not None:
-        template = default_pod_template(spec.template)
-        if template is not spec.template:
-            changes["template"] = template
-        labels = template.metadata.labels
-        if labels and not spec.selector:
-            changes["selector"] = labels
-        if labels and not rc.metadata.labels:
-            rc = replace(rc, metadata=replace(rc.metadata, labels=labels))
-    return replace(rc, spec=replace(spec, **changes)) if changes else rc
+    spec = _filled(rc.spec, replicas=_or(rc.spec.replicas, 1))
+    if spec.template is None:
+        return _filled(rc, spec=spec)
+    template = default_pod_template(spec.template)
+    selector = spec.selector or template.metadata.labels
+    spec = _filled(spec, template=template, selector=selector)
+    return _filled(rc, spec=spec, metadata=_labelled(rc.metadata, template))
 
 
 def default_namespace(namespace: Namespace) -> Namespace:
@@ -275,14 +254,11 @@ def default_namespace(namespace: Namespace) -> Namespace:
     if meta.name and meta.labels.get(NAMESPACE_NAME_LABEL) != meta.name:
         labels = {**meta.labels, NAMESPACE_NAME_LABEL: meta.name}
         namespace = replace(namespace, metadata=replace(meta, labels=labels))
-    if not namespace.status.phase:
-        namespace = replace(namespace, status=replace(namespace.status, phase="Active"))
-    return namespace
+    status = _filled(namespace.status, phase=namespace.status.phase or "Active")
+    return _filled(namespace, status=status)
 
 
 def default_node(node: Node) -> Node:
     """Fill in what can be allocated: the whole capacity."""
     status = node.status
-    if status.capacity and not status.allocatable:
-        return replace(node, status=replace(status, allocatable=status.capacity))
-    return node
+    return _filled(node, status=_filled(status, allocatable=status.allocatable or status.capacity))

@@ -11,30 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec.structs import replace
-
-__all__ = [
-    "Condition",
-    "DeleteOptions",
-    "Int32",
-    "LabelSelector",
-    "LabelSelectorRequirement",
-    "ListMeta",
-    "MicroTime",
-    "Object",
-    "ObjectMeta",
-    "OpenStruct",
-    "OwnerReference",
-    "Preconditions",
-    "QuantityText",
-    "Strings",
-    "Struct",
-    "Time",
-    "controller_of",
-    "object_key",
-    "replace",
-    "split_key",
-]
+from msgspec.structs import replace as replace  # for all who change objects
 
 Time = datetime
 """A UTC time in whole seconds, as ``metav1.Time`` has on the wire."""
@@ -118,12 +95,6 @@ class Object(
     API_VERSION: ClassVar[str] = ""
 
     metadata: ObjectMeta = ObjectMeta()
-
-
-class ListMeta(Struct, frozen=True, kw_only=True):
-    """The version at which a list was true: a watch continues from it."""
-
-    resource_version: str = ""
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):

@@ -92,7 +92,6 @@ RESOURCES: tuple[Resource, ...] = (
 
 BY_TYPE: dict[type[Object], Resource] = {r.type: r for r in RESOURCES}
 BY_KIND: dict[tuple[str, str], Resource] = {(r.api_version, r.kind): r for r in RESOURCES}
-BY_PLURAL: dict[str, Resource] = {r.plural: r for r in RESOURCES}
 
 
 def resource_of(obj_or_type: Object | type[Object]) -> Resource:

@@ -132,7 +132,6 @@ def _test(requirement: Requirement) -> Callable[[Labels], bool]:
     return compare
 
 
-EVERYTHING = Selector(())
 NOTHING = Selector(None)
 
 

@@ -65,17 +65,9 @@ class DecodeError(BadRequest):
         return self
 
 
-def type_name(value: Any) -> str:
-    """Return what a wire value is called in messages."""
-    if value is None:
-        return "null"
-    if isinstance(value, Mapping):
-        return "map"
-    return type(value).__name__
-
-
 def _mismatch(expected: str, value: Any, go_type: str = "") -> DecodeError:
-    problem = f"expected {expected}, got {type_name(value)}"
+    got = "map" if isinstance(value, Mapping) else type(value).__name__
+    problem = f"expected {expected}, got {'null' if value is None else got}"
     return DecodeError(problem, expected=go_type or expected, value=value)
 
 
@@ -121,13 +113,13 @@ def decode(raw: Any, kind: type[Object] | None = None, *, strict: bool = False) 
     return result
 
 
-def convert(raw: Any, kind: type[T], *, strict: bool = False) -> T:
+def convert(raw: Any, kind: type[T]) -> T:
     """Build a part of an object, such as a `LabelSelector`, from its wire form.
 
     Raises:
         DecodeError: A value does not fit.
     """
-    result: T = _struct_decoder(kind, strict)(raw)
+    result: T = _struct_decoder(kind, False)(raw)
     return result
 
 
@@ -192,7 +184,7 @@ def _decoder(annotation: Any, strict: bool) -> Decoder:
     if annotation is Any:
         return lambda raw: raw
     if annotation is datetime:
-        return _decode_micro_time if MICROSECONDS in marks else _decode_time
+        return _parse_time if MICROSECONDS in marks else _decode_time
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return lambda raw: _struct_decoder(annotation, strict)(raw)  # late: types may be recursive
     if annotation is int:
@@ -248,10 +240,6 @@ def _parse_time(raw: Any) -> datetime:
     except (ValueError, OverflowError):
         problem = f"expected a timestamp such as 2026-01-01T00:00:00Z, got {quote(raw)}"
         raise DecodeError(problem, expected="Time", value=raw) from None
-
-
-def _decode_micro_time(raw: Any) -> datetime:
-    return _parse_time(raw)
 
 
 def _decode_time(raw: Any) -> datetime:

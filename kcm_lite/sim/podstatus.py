@@ -13,7 +13,6 @@ from kcm_lite.api.core import (
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    HostIP,
     Pod,
     PodIP,
     PodStatus,
@@ -46,7 +45,7 @@ class Seen(msgspec.Struct, eq=False):
     ready_since: datetime | None = None  # when ``ready`` last changed
 
 
-HOST_IPS = (HostIP(ip="127.0.0.1"),)
+HOST_IPS = (PodIP(ip="127.0.0.1"),)
 
 
 def started_status(seen: Seen, now: datetime) -> PodStatus:

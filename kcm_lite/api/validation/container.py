@@ -12,7 +12,14 @@ from kcm_lite.api.validation.content import (
     is_valid_port_name,
     is_valid_port_num,
 )
-from kcm_lite.api.validation.field import Causes, duplicate, invalid, not_supported, required
+from kcm_lite.api.validation.field import (
+    Causes,
+    duplicate,
+    invalid,
+    not_supported,
+    one_of,
+    required,
+)
 from kcm_lite.api.validation.meta import all_invalid
 from kcm_lite.api.validation.resources import validate_requirements
 
@@ -20,13 +27,6 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
-
-
-def one_of(value: str, allowed: tuple[str, ...], path: str) -> Causes:
-    """A value must be there, and one of those allowed."""
-    if not value:
-        return [required(path)]
-    return [] if value in allowed else [not_supported(path, value, allowed)]
 
 
 def validate_ports(ports: tuple[ContainerPort, ...], path: str) -> Causes:

@@ -20,7 +20,6 @@ from kcm_lite.api.core import (
 from kcm_lite.api.quantity import parse_quantity
 from kcm_lite.api.selectors import selector_from_set
 from kcm_lite.api.validation.apps import validate_template_of
-from kcm_lite.api.validation.container import one_of
 from kcm_lite.api.validation.content import (
     is_config_map_key,
     is_dns1123_label,
@@ -33,6 +32,7 @@ from kcm_lite.api.validation.field import (
     duplicate,
     forbidden,
     invalid,
+    one_of,
     required,
     too_long,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kcm_lite.api import golang
 from kcm_lite.api.errors import Cause
 from kcm_lite.api.golang import quote, to_json
 from kcm_lite.api.serial import to_wire
@@ -56,6 +57,13 @@ def not_supported(path: str, value: Any, supported: Iterable[str] = ()) -> Cause
     return _cause(path, "FieldValueNotSupported", f"Unsupported value: {show(value)}", detail)
 
 
+def one_of(value: str, allowed: tuple[str, ...], path: str, missing: str = "") -> Causes:
+    """A value must be there, and one of those allowed; ``missing`` is said if there is none."""
+    if not value:
+        return [required(path, missing)]
+    return [] if value in allowed else [not_supported(path, value, allowed)]
+
+
 def forbidden(path: str, detail: str) -> Cause:
     """A well-formed value that is not allowed here."""
     return _cause(path, "FieldValueForbidden", "Forbidden", detail)
@@ -85,5 +93,4 @@ def text_of(cause: Cause) -> str:
 
 def aggregate(causes: Iterable[Cause]) -> str:
     """Return several causes as one text, repeated ones once, in brackets if more than one."""
-    texts = list(dict.fromkeys(text_of(cause) for cause in causes))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return golang.aggregate(map(text_of, causes))

@@ -23,6 +23,7 @@ from kcm_lite.api.validation.field import (
     invalid,
     not_supported,
     omitted,
+    one_of,
     required,
     too_long,
     too_many,
@@ -41,9 +42,7 @@ LONGEST_INDEXES = 64 * 1024
 
 def _one_of(value: str, allowed: tuple[str, ...], path: str) -> Causes:
     """Check a value that must be there; the message for a missing one lists what can be."""
-    if not value:
-        return [required(path, f"valid values: [{' '.join(map(quote, allowed))}]")]
-    return [] if value in allowed else [not_supported(path, value, allowed)]
+    return one_of(value, allowed, path, f"valid values: [{' '.join(map(quote, allowed))}]")
 
 
 def validate_pod_failure_policy(spec: JobSpec, policy: PodFailurePolicy) -> Causes:

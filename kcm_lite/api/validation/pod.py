@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm_lite.api.core import (
-    Container,
     Pod,
     PodSpec,
     PodTemplateSpec,
@@ -20,7 +19,6 @@ from kcm_lite.api.errors import Cause
 from kcm_lite.api.golang import parse_int
 from kcm_lite.api.memo import by_identity
 from kcm_lite.api.validation.container import (
-    one_of,
     validate_containers,
     validate_image_of_pod,
     validate_init_containers,
@@ -38,6 +36,7 @@ from kcm_lite.api.validation.field import (
     forbidden,
     invalid,
     not_supported,
+    one_of,
     required,
 )
 from kcm_lite.api.validation.meta import (
@@ -128,14 +127,13 @@ def _validate_scheduling_gates(spec: PodSpec, path: str) -> Causes:
 
 def _validate_images(spec: PodSpec, path: str) -> Causes:
     causes: Causes = []
-    for field, containers in _container_lists(spec):
+    for field, containers in (
+        ("containers", spec.containers),
+        ("initContainers", spec.init_containers),
+    ):
         for i, container in enumerate(containers):
             causes += validate_image_of_pod(container, f"{path}.{field}[{i}]")
     return causes
-
-
-def _container_lists(spec: PodSpec) -> tuple[tuple[str, tuple[Container, ...]], ...]:
-    return ("containers", spec.containers), ("initContainers", spec.init_containers)
 
 
 def validate_tolerations(tolerations: tuple[Toleration, ...], path: str) -> Causes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kcm_lite.api.core import Container, ContainerStatus, Pod, PodSpec
 from kcm_lite.api.meta import Condition, replace
+from kcm_lite.api.validation.container import validate_image_of_pod
 from kcm_lite.api.validation.content import is_dns1123_subdomain, is_qualified_name, range_message
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, required
 from kcm_lite.api.validation.meta import (
@@ -63,12 +64,9 @@ def validate_pod_update(new: Pod, old: Pod) -> Causes:
 def _validate_images(containers: tuple[Container, ...], path: str) -> Causes:
     causes: Causes = []
     for i, container in enumerate(containers):
-        image = container.image
-        if not image:
+        if not container.image:
             causes.append(required(f"{path}[{i}].image"))
-        if image != image.strip():
-            detail = "must not have leading or trailing whitespace"
-            causes.append(invalid(f"{path}[{i}].image", image, detail))
+        causes += validate_image_of_pod(container, f"{path}[{i}]")
     return causes
 
 
