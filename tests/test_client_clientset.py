@@ -7,10 +7,10 @@ import pytest
 from kcm_lite.api.apps import ReplicaSet
 from kcm_lite.api.autoscaling import Scale, ScaleSpec
 from kcm_lite.api.core import Event, Node, Pod
-from kcm_lite.api.errors import Conflict, NotFound
+from kcm_lite.api.errors import Conflict, InternalError, NotFound, TooManyRequests
 from kcm_lite.api.meta import DeleteOptions, ObjectMeta
 from kcm_lite.api.request import Request
-from kcm_lite.client.clientset import Client, get_scale, update_scale
+from kcm_lite.client.clientset import MAX_RETRIES, Client, get_scale, update_scale
 from kcm_lite.clock import VirtualClock
 from tests.client_fakes import FakeServer, pod
 
@@ -289,3 +289,74 @@ def test_requests_are_counted_with_their_codes() -> None:
 
     clock.run(main())
     assert counted == [("create", 201), ("get", 200), ("get", 404), ("get", 0)]
+
+
+class Failing(Echo):
+    """Fails so many times, then answers."""
+
+    def __init__(self, clock: VirtualClock, error: Exception, times: int) -> None:
+        super().__init__(clock)
+        self.error, self.times = error, times
+
+    async def call(self, request: Request) -> Any:
+        await super().call(request)
+        if len(self.requests) <= self.times:
+            raise self.error
+        return request
+
+
+BUSY = TooManyRequests("busy", retry_after=3)
+RESET = ConnectionResetError("reset")
+
+
+@pytest.mark.parametrize(
+    ("error", "verb", "times"),
+    [
+        (BUSY, "create", [0, 3, 6]),
+        (InternalError("later", retry_after=2), "update", [0, 2, 4]),
+        (RESET, "get", [0, 1, 2]),
+        (RESET, "list", [0, 1, 2]),
+    ],
+)
+def test_a_call_is_repeated_when_the_server_asks_for_it(
+    error: Exception, verb: str, times: list[float]
+) -> None:
+    clock = VirtualClock()
+    server = Failing(clock, error, 2)
+    clock.run(Client(server, clock).call(verb, Pod))
+    assert [t for t, _ in server.requests] == times
+
+
+@pytest.mark.parametrize(
+    ("error", "verb"),
+    [
+        (TooManyRequests("a budget forbids it"), "create"),
+        (InternalError("no"), "get"),
+        (Conflict("old", retry_after=1), "update"),
+        (RESET, "create"),
+        (ConnectionRefusedError("refused"), "get"),
+        (TimeoutError(), "list"),
+    ],
+)
+def test_other_errors_are_for_the_caller(error: Exception, verb: str) -> None:
+    clock = VirtualClock()
+    server = Failing(clock, error, 1)
+    with pytest.raises(type(error)):
+        clock.run(Client(server, clock).call(verb, Pod))
+    assert len(server.requests) == 1
+
+
+def test_the_client_gives_up_after_ten_repetitions() -> None:
+    clock = VirtualClock()
+    server = Failing(clock, BUSY, 1000)
+    with pytest.raises(TooManyRequests):
+        clock.run(Client(server, clock).call("get", Pod))
+    assert len(server.requests) == MAX_RETRIES + 1 == 11
+    assert clock.time() == 30
+
+
+def test_a_repetition_takes_a_token() -> None:
+    clock = VirtualClock()
+    server = Failing(clock, TooManyRequests("busy", retry_after=1), 2)
+    clock.run(Client(server, clock, qps=0.1, burst=1).call("get", Pod))
+    assert [t for t, _ in server.requests] == [0, 10, 20]

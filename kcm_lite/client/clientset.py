@@ -67,11 +67,35 @@ class Caller:
             OSError: The server could not be reached.
         """
         request = Request(verb=verb, type=kind, agent=self.agent, **rest)
-        if self._bucket is not None and (delay := self._bucket.reserve()):
-            await self.clock.sleep(delay)
-        if self.metrics is None:
-            return await self.transport.call(request)
-        return await counted(self.transport, request, self.metrics)
+        left = MAX_RETRIES
+        while True:
+            if self._bucket is not None and (delay := self._bucket.reserve()):
+                await self.clock.sleep(delay)
+            try:
+                if self.metrics is None:
+                    return await self.transport.call(request)
+                return await counted(self.transport, request, self.metrics)
+            except (StatusError, OSError) as error:
+                pause = pause_before_retry(request, error)
+                if not (left and pause):
+                    raise
+            left -= 1
+            await self.clock.sleep(pause)
+
+
+# %% book/90_clients_events_metrics.ipynb#cdea56e2
+MAX_RETRIES = 10
+
+
+def pause_before_retry(request: Request, error: Exception) -> float:
+    """Return the seconds until a request is sent again; 0: its error is for the caller.
+
+    The server asks for it, with Retry-After. A read whose connection breaks is repeated too.
+    """
+    if isinstance(error, StatusError):
+        return error.retry_after if error.code == 429 or error.code >= 500 else 0.0
+    again = isinstance(error, ConnectionResetError) and request.verb in ("get", "list")
+    return 1.0 if again else 0.0
 
 
 # %% book/90_clients_events_metrics.ipynb#7e3dd604

@@ -254,6 +254,11 @@ class WorkQueueMetrics:
         return MeasuredQueue(self, name)
 
 
+def queue_metrics(registry: Registry | None, name: str, clock: Clock) -> MeasuredQueue | None:
+    """Return what the queue of this name reports to; without a registry it reports nothing."""
+    return None if registry is None else WorkQueueMetrics(registry, clock).queue(name)
+
+
 # %% book/90_clients_events_metrics.ipynb#e94d8c90
 class MeasuredQueue:
     """The metrics of one work queue: what `kcm_lite.client.workqueue.QueueMetrics` asks for."""
