@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from kcm_lite import __version__
-
-T = TypeVar("T")
 
 EPILOG = """\
 examples:
@@ -78,44 +78,25 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE|DIR|-",
         help="manifests (YAML or JSON, several documents, List kinds), or one scenario",
     )
-    sim.add_argument("--scenario", metavar="FILE", help="a scenario to go with the manifests")
-    sim.add_argument(
+    _add(sim, "--scenario", "FILE", "a scenario to go with the manifests")
+    _add(
+        sim,
         "--until",
-        type=_checked(_duration),
-        metavar="TIME",
-        help="how long to simulate: 90, 90s, 5m, 1h30m (default: as the scenario says; 60s; with "
+        "TIME",
+        "how long to simulate: 90, 90s, 5m, 1h30m (default: as the scenario says; 60s; with "
         "a question or a Job until nothing is left to happen, an hour at most)",
+        _duration,
     )
-    sim.add_argument(
-        "--seed", type=_checked(_count), metavar="N", help="of the random numbers (default 0)"
-    )
-    sim.add_argument(
-        "--nodes", type=_checked(_count), metavar="N", help="how many nodes (default 3)"
-    )
-    sim.add_argument(
-        "--qps",
-        type=_checked(_rate),
-        metavar="N",
-        help="requests a second of each controller; 0: no limit (default 20, as upstream)",
-    )
-    sim.add_argument(
-        "--burst", type=_checked(_count), metavar="N", help="requests at once (default 30)"
-    )
+    _add(sim, "--seed", "N", "of the random numbers (default 0)", _count)
+    _add(sim, "--nodes", "N", "how many nodes (default 3)", _count)
+    rate = "requests a second of each controller; 0: no limit (default 20, as upstream)"
+    _add(sim, "--qps", "N", rate, _rate)
+    _add(sim, "--burst", "N", "requests at once (default 30)", _count)
     sim.add_argument("--all", action="store_true", help="print every line, however many")
-    sim.add_argument(
-        "--json", metavar="FILE", help="also write timeline, objects, outcomes as JSON"
-    )
-    sim.add_argument("--html", metavar="FILE", help="also write one page with plots")
-    _add_questions(sim)
-    return top
-
-
-def _add_questions(sim: argparse.ArgumentParser) -> None:
-    """Add the options that ask something about plain manifests."""
+    _add(sim, "--json", "FILE", "also write timeline, objects, outcomes as JSON")
+    _add(sim, "--html", "FILE", "also write one page with plots")
     group = sim.add_argument_group("questions about one workload of plain manifests")
-    group.add_argument(
-        "--target", metavar="KIND/NAME", help="which one, if there are several: deployment/web"
-    )
+    _add(group, "--target", "KIND/NAME", "which one, if there are several: deployment/web")
     group.add_argument(
         "--set-image",
         action="append",
@@ -123,66 +104,27 @@ def _add_questions(sim: argparse.ArgumentParser) -> None:
         metavar="[NAME=]IMAGE",
         help="Deployment: give a container another image; again for another container",
     )
-    group.add_argument(
-        "--scale",
-        type=_checked(_count),
-        metavar="N",
-        help="Deployment, ReplicaSet: ask for so many pods",
-    )
-    group.add_argument(
-        "--at",
-        type=_checked(_duration),
-        metavar="TIME",
-        help="when --set-image and --scale happen (default 30s)",
-    )
-    group.add_argument(
-        "--fail-ready",
-        type=_checked(_share),
-        metavar="SHARE",
-        help="such a part of the pods, of the new template if there is one, never gets ready: 20%%",
-    )
-    group.add_argument(
-        "--start",
-        type=_checked(_span),
-        metavar="TIME|RANGE",
-        help="from having a node to running: 5s, or drawn for each pod: 5s..20s (default 1s)",
-    )
-    group.add_argument(
-        "--ready",
-        type=_checked(_span),
-        metavar="TIME|RANGE",
-        help="from running to ready (default 1s)",
-    )
-    group.add_argument(
-        "--duration",
-        type=_checked(_span),
-        metavar="TIME|RANGE",
-        help="Job: from running to the end (default 10s)",
-    )
-    group.add_argument(
-        "--exit-code",
-        type=_checked(_exit_code),
-        metavar="N",
-        help="Job: of all pods, or of those that --fail (default 0, or 1 of those that fail)",
-    )
-    group.add_argument(
-        "--fail",
-        type=_checked(_share),
-        metavar="SHARE",
-        help="Job: such a part of the pods exits with this code: 30%%",
-    )
+    for flag, metavar, convert, text in QUESTIONS:
+        _add(group, flag, metavar, text, convert)
+    return top
 
 
-def _checked(convert: Callable[[str], T]) -> Callable[[str], T]:
-    """Have argparse print what a converter has to say about a bad value."""
+def _add(
+    group: argparse._ActionsContainer,
+    flag: str,
+    metavar: str,
+    text: str,
+    convert: Callable[[str], Any] = str,
+) -> None:
+    """Add an option with a value, and have argparse print what a converter says of a bad one."""
 
-    def check(text: str) -> T:
+    def check(text: str) -> Any:
         try:
             return convert(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
-    return check
+    group.add_argument(flag, metavar=metavar, type=check, help=text)
 
 
 def _duration(text: str) -> float:
@@ -203,16 +145,14 @@ def _share(text: str) -> Any:
     return parse_share(text)
 
 
+def _count(text: str, most: float = math.inf, want: str = "a whole number >= 0") -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise ValueError(f'got "{text}", want {want}')
+    return int(text)
+
+
 def _exit_code(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 255:
-        raise ValueError(f'got "{text}", want a whole number from 0 to 255')
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError(f'got "{text}", want a whole number >= 0')
-    return int(text)
+    return _count(text, 255, "a whole number from 0 to 255")
 
 
 def _rate(text: str) -> float:
@@ -225,33 +165,46 @@ def _rate(text: str) -> float:
     return rate
 
 
+QUESTIONS: tuple[tuple[str, str, Callable[[str], Any], str], ...] = (
+    ("--scale", "N", _count, "Deployment, ReplicaSet: ask for so many pods"),
+    ("--at", "TIME", _duration, "when --set-image and --scale happen (default 30s)"),
+    (
+        "--fail-ready",
+        "SHARE",
+        _share,
+        "such a part of the pods, of the new template if there is one, never gets ready: 20%%",
+    ),
+    (
+        "--start",
+        "TIME|RANGE",
+        _span,
+        "from having a node to running: 5s, or drawn for each pod: 5s..20s (default 1s)",
+    ),
+    ("--ready", "TIME|RANGE", _span, "from running to ready (default 1s)"),
+    ("--duration", "TIME|RANGE", _span, "Job: from running to the end (default 10s)"),
+    (
+        "--exit-code",
+        "N",
+        _exit_code,
+        "Job: of all pods, or of those that --fail (default 0, or 1 of those that fail)",
+    ),
+    ("--fail", "SHARE", _share, "Job: such a part of the pods exits with this code: 30%%"),
+)
+"""Option, value, converter, help."""
+
+
 def _simulate(args: argparse.Namespace) -> int:
     from kcm_lite.api.yaml import ManifestError
     from kcm_lite.sim.check import BadInput
     from kcm_lite.sim.questions import Questions
     from kcm_lite.sim.simulate import Options, as_json, read_input, report, simulate, write_file
 
-    options = Options(
-        paths=tuple(args.paths),
-        scenario=args.scenario,
-        until=args.until,
-        seed=args.seed,
-        nodes=args.nodes,
-        qps=args.qps,
-        burst=args.burst,
-        questions=Questions(
-            target=args.target,
-            set_image=tuple(args.set_image),
-            scale=args.scale,
-            at=args.at,
-            fail_ready=args.fail_ready,
-            start=args.start,
-            ready=args.ready,
-            exit_code=args.exit_code,
-            fail=args.fail,
-            duration=args.duration,
-        ),
-    )
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in vars(args).items()}
+
+    def part(kind: Any) -> dict[str, Any]:
+        return {f.name: given[f.name] for f in fields(kind) if f.name in given}
+
+    options = Options(**part(Options), questions=Questions(**part(Questions)))
     try:
         html = _page_writer() if args.html else None
         run = simulate(read_input(options))

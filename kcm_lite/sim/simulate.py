@@ -52,7 +52,6 @@ class Options:
         paths: Files, directories, or ``-`` for standard input.
         scenario: A scenario file that goes with plain manifests.
         until: Seconds to simulate; None: what the scenario says, or 60.
-        every_line: Print the whole timeline and all rows.
         questions: What is asked about plain manifests.
     """
 
@@ -63,7 +62,6 @@ class Options:
     nodes: int | None = None
     qps: float | None = None
     burst: int | None = None
-    every_line: bool = False
     questions: Questions = NO_QUESTIONS
 
 
