@@ -91,11 +91,15 @@ def test_what_is_not_of_the_set_does_not_count() -> None:
         refused,
         write(2, None, other),
         news(3, "ADDED", "7"),
-        news(4, "BOOKMARK", "9"),
         news(5, "ADDED", "1", "replicasets"),
         note(6, 3, 0, "default/other"),
     )
     assert changes == [(0.0, 0, 0, 0, 0, 0)]
+
+
+def test_a_bookmark_is_no_pod_though_it_bears_the_version_of_one() -> None:
+    bookmark = Delivery(2, "c", "BOOKMARK", "pods", "", "1")
+    assert rows(write(1, None, a_pod("1")), bookmark)[-1] == (1.0, 0, 1, 0, 0, 0)
 
 
 def test_the_picture_has_a_panel_for_each_run_and_ends_where_it_is_told() -> None:

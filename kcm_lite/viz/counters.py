@@ -49,7 +49,7 @@ def counters(trace: Trace, key: str) -> pd.DataFrame:
             elif isinstance(obj, ReplicaSet) and object_key(obj) == key:
                 replicas = obj.spec.replicas if record.new is not None else 0
                 now["wanted"] = 1 if replicas is None else replicas
-        elif isinstance(record, Delivery) and record.resource == "pods":
+        elif isinstance(record, Delivery) and record.resource == "pods" and record.key:
             lives = record.type != "DELETED" and alive.get(record.resource_version, False)
             _keep(cached, record.key, lives)
         elif isinstance(record, ExpectationChange) and record.key == key:
