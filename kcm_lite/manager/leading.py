@@ -30,7 +30,7 @@ from kcm_lite.manager.config import CompletedConfig
 from kcm_lite.manager.files import LeaderMigration
 from kcm_lite.manager.options import NAME
 from kcm_lite.manager.registry import ControllerDescriptor, new_controller_descriptors
-from kcm_lite.manager.start import new_context, run
+from kcm_lite.manager.start import new_context, run, shut_down
 from kcm_lite.trace import Trace
 
 # %% book/01b_leader_election.ipynb#d6de8562
@@ -154,7 +154,11 @@ async def _work(manager: Manager, lease: str, descriptors: Descriptors) -> None:
     )
     await run(context, descriptors, manager.on_built)
     manager._started.set()
-    await asyncio.Event().wait()  # the workers go on; only the end of the process stops them
+    try:
+        await asyncio.Event().wait()  # until it is cancelled
+    except asyncio.CancelledError:
+        await shut_down(context)
+        raise
 
 
 # %% book/01b_leader_election.ipynb#924d8c21
