@@ -14,6 +14,7 @@ from kcm_lite.controllers.victims import (
     DELETION_COST,
     Candidate,
     VictimRules,
+    age_ratios,
     candidates,
     compare,
     deletion_cost,
@@ -243,3 +244,22 @@ def test_without_logarithms_every_pair_is_in_order(pods: list[Pod]) -> None:
             assert compare(a, b) == -compare(b, a)
             why = reason(a, b, NOW)
             assert (why.criterion == 0) == (compare(a, b) == 0)
+
+
+@pytest.mark.parametrize(
+    ("ages", "victims", "ratios"),
+    [
+        ([20, 40, 59], [40, 59], [2, 2]),
+        ([20, 40], [20], [1]),
+        ([20, None], [20, None], [1]),  # without a time since when it is there
+        ([0, 40], [40], []),  # nothing is a multiple of no age
+        ([], [], []),
+    ],
+)
+def test_age_ratios(ages: list[int | None], victims: list[int | None], ratios: list[int]) -> None:
+    def pods(some: list[int | None]) -> list[Pod]:
+        return [pod(age=age) for age in some]
+
+    assert age_ratios(pods(ages), pods(victims), NOW) == ratios
+    unready = pod(ready=None, age=1)  # neither a measure nor measured
+    assert age_ratios([*pods(ages), unready], [*pods(victims), unready], NOW) == ratios

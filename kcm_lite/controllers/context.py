@@ -88,6 +88,7 @@ def build_replica_set(context: ControllerContext) -> Run:
         context.clock,
         gates=context.gates.replica_set,
         trace=context.trace,
+        metrics=context.metrics,
     )
     workers = context.setting("concurrent-replicaset-syncs", 5)
     return lambda: replicaset.run(controller, workers)
@@ -102,6 +103,7 @@ def build_replication_manager(context: ControllerContext) -> Run:
         context.clock,
         gates=context.gates.replica_set,
         trace=context.trace,
+        metrics=context.metrics,
     )
     workers = context.setting("concurrent_rc_syncs", 5)
     return lambda: replicaset.run(controller, workers)
@@ -116,6 +118,7 @@ def build_deployment(context: ControllerContext) -> Run:
         context.clock,
         gates=context.gates.deployment,
         trace=context.trace,
+        metrics=context.metrics,
     )
     workers = context.setting("concurrent-deployment-syncs", 5)
     return lambda: deployment.run(controller, workers)
@@ -130,6 +133,7 @@ def build_job(context: ControllerContext) -> Run:
         context.clock,
         gates=context.gates.job,
         trace=context.trace,
+        metrics=context.metrics,
     )
     workers = context.setting("concurrent-job-syncs", 5)
     return lambda: job.run(controller, workers)
@@ -139,7 +143,11 @@ def build_ttl_after_finished(context: ControllerContext) -> Run:
     """Build the controller that deletes finished Jobs."""
     client = context.client_for(ttlafterfinished.AGENT)
     controller = ttlafterfinished.new_ttl_controller(
-        client, context.informers, context.clock, trace=context.trace
+        client,
+        context.informers,
+        context.clock,
+        trace=context.trace,
+        metrics=context.metrics,
     )
     workers = context.setting("concurrent-ttl-after-finished-syncs", 5)
     return lambda: ttlafterfinished.run(controller, workers)
@@ -149,7 +157,11 @@ def build_garbage_collector(context: ControllerContext) -> Run:
     """Build the garbage collector."""
     client = context.client_for(garbagecollector.NAME)
     collector = garbagecollector.new_garbage_collector(
-        client, context.informers, context.clock, trace=context.trace
+        client,
+        context.informers,
+        context.clock,
+        trace=context.trace,
+        metrics=context.metrics,
     )
 
     async def run() -> None:

@@ -21,6 +21,7 @@ from kcm_lite.client.cache import CONTROLLER_UID_INDEX, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.informer import SharedInformer, SharedInformerFactory
+from kcm_lite.client.metrics import Registry, queue_metrics
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.controllers import deployment_handlers as handlers
@@ -161,17 +162,18 @@ def new_deployment_controller(
     *,
     gates: DeploymentGates = TODAY,
     trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> DeploymentController:
     """Build the controller and subscribe it; ``run`` starts it."""
     deployments, sets = informers.informer(Deployment), informers.informer(ReplicaSet)
-    pods = informers.informer(Pod)
+    pods, told = informers.informer(Pod), queue_metrics(metrics, "deployment", clock)
     dc = DeploymentController(
         client=client,
         recorder=EventRecorder(client, clock, AGENT),
         deployments=deployments,
         sets=sets,
         pods=pods,
-        queue=RateLimitingQueue("deployment", clock=clock, trace=trace),
+        queue=RateLimitingQueue("deployment", clock=clock, trace=trace, metrics=told),
         clock=clock,
         gates=gates,
         trace=trace,

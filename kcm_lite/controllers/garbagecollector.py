@@ -18,6 +18,7 @@ from kcm_lite.client.cache import Tombstone
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.metrics import Registry, queue_metrics
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.controllers.garbagegraph import (
@@ -43,6 +44,12 @@ class RestMappingError(Exception):
     """A reference to a kind that nobody knows (yet): tried again later."""
 
 
+SYNC_ERRORS = (
+    "garbagecollector_controller_resources_sync_error_total",
+    "Number of garbage collector resources sync errors",
+)
+
+
 class NotObserved(RuntimeError):
     """The object exists but no watch has shown it yet: looked at again later."""
 
@@ -61,11 +68,18 @@ class GarbageCollector:
 
 # %% book/11_owner_references.ipynb#a05c9fd6
 def new_garbage_collector(
-    client: Client, informers: SharedInformerFactory, clock: Clock, *, trace: Trace | None = None
+    client: Client,
+    informers: SharedInformerFactory,
+    clock: Clock,
+    *,
+    trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> GarbageCollector:
     """Build the collector and let it watch every kind except events."""
     queues = [
-        RateLimitingQueue[Node](name, clock=clock, trace=trace)
+        RateLimitingQueue[Node](
+            name, clock=clock, trace=trace, metrics=queue_metrics(metrics, name, clock)
+        )
         for name in ("garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan")
     ]
     recorder = EventRecorder(client, clock, "garbage-collector-controller")
@@ -76,6 +90,8 @@ def new_garbage_collector(
         text = f'ownerRef {wrong} does not exist in namespace "{here}"'
         recorder.event(stand_in(node.identity), "Warning", "OwnerRefInvalidNamespace", text)
 
+    if metrics is not None:
+        metrics.counter(*SYNC_ERRORS).with_labels()  # kinds are known, so it stays 0
     delete, orphan = queues
     graph = Graph(delete.add, orphan.add, delete.add_rate_limited, invalid_namespace)
     gc = GarbageCollector(client, clock, graph, delete, orphan, trace)

@@ -23,6 +23,7 @@ from kcm_lite.api.meta import Condition, object_key, replace
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.informer import SharedInformer, SharedInformerFactory
+from kcm_lite.client.metrics import Registry, queue_metrics
 from kcm_lite.client.ratelimit import ItemExponentialFailureRateLimiter
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
@@ -32,6 +33,7 @@ from kcm_lite.controllers.job_claims import claim_pods, sync_orphan_pod
 from kcm_lite.controllers.job_indexes import indexes_of, merge, total, with_indexes
 from kcm_lite.controllers.job_legacy import PatientQueue, sync_job_1_22
 from kcm_lite.controllers.job_manage import delete_active_pods, manage_job
+from kcm_lite.controllers.job_metrics import JobMetrics, measured
 from kcm_lite.controllers.job_pods import (
     deadline_of,
     delayed_pods,
@@ -59,7 +61,7 @@ from kcm_lite.controllers.job_types import (
     decide,
     true_condition,
 )
-from kcm_lite.controllers.replicaset import note_write
+from kcm_lite.controllers.replicaset import ensure_ready, note_write
 from kcm_lite.reconcile.consistency import ConsistencyStore
 from kcm_lite.reconcile.expectations import ControllerExpectations
 from kcm_lite.reconcile.podcontrol import RealPodControl
@@ -82,7 +84,8 @@ async def sync_job(jc: JobController, key: str) -> None:
         ConsistencyError: The caches have not yet seen the last sync's writes; nothing was done.
         Exception: What a claim, a write or the removal of a finalizer failed with.
     """
-    jc.consistency.ensure_ready(key)
+    stale = None if jc.metrics is None else jc.metrics.counters["stale_sync_skips_total"]
+    ensure_ready(jc.consistency, key, stale)
     job = jc.jobs.indexer.get(key)
     if job is None:
         jc.expectations.delete_expectations(key)
@@ -99,7 +102,7 @@ async def sync_job(jc: JobController, key: str) -> None:
         message = "Skipped Job sync because completion mode is unknown"
         jc.recorder.event(job, "Warning", "UnknownCompletionMode", message)
     elif job.metadata.uid not in jc.finished:
-        await step(jc, job)
+        await measured(jc.metrics, jc.clock, job, key, step(jc, job))
 
 
 # %% book/08_job.ipynb#b2a55883
@@ -241,6 +244,7 @@ def new_job_controller(
     *,
     gates: JobGates = TODAY,
     trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> JobController:
     """Build the controller and subscribe it; ``run`` starts it."""
     jobs, pods = informers.informer(Job), informers.informer(Pod)
@@ -254,18 +258,22 @@ def new_job_controller(
     base, maximum = gates.queue_base, gates.queue_maximum
     limiter = partial(ItemExponentialFailureRateLimiter[Any], base, maximum)
     rest: dict[str, Any] = {"clock": clock, "trace": trace}
+    told = [queue_metrics(metrics, name, clock) for name in ("job", "job_orphan_pod")]
     jc = JobController(
         client=client,
         pod_control=RealPodControl(client, recorder, partial(note_write, consistency)),
         recorder=recorder,
         jobs=jobs,
         pods=pods,
-        queue=kind("job", limiter=limiter(), **rest),
-        orphan_queue=RateLimitingQueue("job_orphan_pod", limiter=limiter(), **rest),
+        queue=kind("job", limiter=limiter(), metrics=told[0], **rest),
+        orphan_queue=RateLimitingQueue(
+            "job_orphan_pod", limiter=limiter(), metrics=told[1], **rest
+        ),
         expectations=ControllerExpectations(clock, trace=trace, controller=AGENT),
         removals=FinalizerExpectations(),
         consistency=consistency,
         gates=gates,
+        metrics=None if metrics is None else JobMetrics(metrics),
         **rest,
     )
     jc.queue.lag = TIMER_LAG

@@ -7,7 +7,7 @@ See: chapter *Job*; upstream ``pkg/controller/job``.
 
 from __future__ import annotations
 
-from kcm_lite.api.batch import Job, is_job_finished
+from kcm_lite.api.batch import JOB_CONTROLLER, Job, is_job_finished
 from kcm_lite.api.core import Pod
 from kcm_lite.api.meta import OwnerReference, controller_of, object_key
 from kcm_lite.api.selectors import SelectorError, label_selector_as_selector
@@ -52,6 +52,9 @@ def enqueue_orphans_of(jc: JobController, job: Job) -> None:
 def add_job(jc: JobController, job: Job, initial: bool = False) -> None:
     """A Job is new: sync it at once."""
     jc.queue.add(object_key(job))
+    manager = job.spec.managed_by
+    if jc.metrics is not None and manager not in (None, JOB_CONTROLLER):
+        jc.metrics.count("jobs_by_external_controller_total", manager)
 
 
 def update_job(jc: JobController, old: Job, cur: Job) -> None:
@@ -104,8 +107,24 @@ def get_pod_jobs(jc: JobController, pod: Pod) -> list[Job]:
 
 
 # %% book/08c_job_pods.ipynb#40a1ddcf
+def note_tracked(jc: JobController, old: Pod | None, new: Pod | None) -> None:
+    """Count a pod that joins or leaves those that have ended and still have the finalizer."""
+    if jc.metrics is not None and (is_held(new) != is_held(old)):
+        event = "add" if is_held(new) else "delete"
+        jc.metrics.count("terminated_pods_tracking_finalizer_total", event)
+
+
+def is_held(pod: Pod | None) -> bool:
+    """Whether a pod has ended and only the finalizer keeps it."""
+    if pod is None or pod.status.phase not in ("Succeeded", "Failed"):
+        return False
+    return has_tracking_finalizer(pod)
+
+
+# %% book/08c_job_pods.ipynb#4ea2cd55
 def add_pod(jc: JobController, pod: Pod, initial: bool = False) -> None:
     """A pod is new: one creation less to expect."""
+    note_tracked(jc, None, pod)
     if pod.metadata.deletion_timestamp is not None:
         delete_pod(jc, pod, final=False)
         return
@@ -123,6 +142,8 @@ def add_pod(jc: JobController, pod: Pod, initial: bool = False) -> None:
 def delete_pod(jc: JobController, obj: Pod | Tombstone[Pod], *, final: bool = True) -> None:
     """A pod is gone (``final``) or going: one deletion, and maybe one finalizer, less to expect."""
     pod = last_state(obj)
+    if final and pod is obj:
+        note_tracked(jc, pod, None)
     ref, tracked = controller_of(pod), has_tracking_finalizer(pod)
     owner = None
     if ref is not None:
@@ -138,10 +159,11 @@ def delete_pod(jc: JobController, obj: Pod | Tombstone[Pod], *, final: bool = Tr
     wake(jc, owner)
 
 
-# %% book/08c_job_pods.ipynb#4ea2cd55
+# %% book/08c_job_pods.ipynb#e4f81f65
 def update_pod(jc: JobController, old: Pod, cur: Pod) -> None:
     """A pod has changed: wake its Job, and the one it had before if that is another."""
     before, after = old.metadata, cur.metadata
+    note_tracked(jc, old, cur)
     if before.resource_version == after.resource_version:
         return  # only a reminder
     if after.deletion_timestamp is not None:

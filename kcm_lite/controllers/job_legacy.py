@@ -20,6 +20,7 @@ from kcm_lite.controllers.job_indexes import (
     with_indexes,
 )
 from kcm_lite.controllers.job_manage import delete_active_pods, manage_job
+from kcm_lite.controllers.job_metrics import measured
 from kcm_lite.controllers.job_pods import (
     deadline_of,
     has_valid_index,
@@ -81,7 +82,7 @@ async def sync_job_1_22(jc: JobController, key: str) -> None:
         jc.recorder.event(job, "Warning", "UnknownCompletionMode", message)
     else:
         try:
-            await step_1_22(jc, job)
+            await measured(jc.metrics, jc.clock, job, key, step_1_22(jc, job))
         except Conflict:
             return  # whoever changed the Job has it synced again
 

@@ -32,6 +32,12 @@ from kcm_lite.controllers.job_indexes import (
     merge,
     with_indexes,
 )
+from kcm_lite.controllers.job_metrics import (
+    PODS_CREATED,
+    PODS_DELETED,
+    TRACKING,
+    count_created_pods,
+)
 from kcm_lite.controllers.job_pods import (
     has_tracking_finalizer,
     new_index_failure_counts,
@@ -63,15 +69,22 @@ def wanted_active(view: View) -> int:
 async def manage_job(jc: JobController, view: View) -> Exception | None:
     """Create what is missing, or delete what is too much; return the first error."""
     job, active = view.job, len(view.active)
-    if job.spec.suspend:
-        return await delete_surplus(jc, view, active_pods_for_removal(job, view.active, active))
-    wanted = wanted_active(view)
-    surplus = active_pods_for_removal(job, view.active, max(active - wanted, 0))
-    if surplus:
-        return await delete_surplus(jc, view, surplus[:MAX_POD_CREATE_DELETE_PER_SYNC])
+    going = active if job.spec.suspend else max(active - wanted_active(view), 0)
+    surplus = active_pods_for_removal(job, view.active, going)
+    if job.spec.suspend or surplus:
+        note_action(jc, view, PODS_DELETED)
+        most = len(surplus) if job.spec.suspend else MAX_POD_CREATE_DELETE_PER_SYNC
+        return await delete_surplus(jc, view, surplus[:most])
     terminating = view.terminating if only_replace_failed_pods(job) else 0
-    missing = wanted - terminating - active
+    missing = wanted_active(view) - terminating - active
+    note_action(jc, view, PODS_CREATED if missing > 0 else TRACKING)
     return await create_missing(jc, view, missing) if missing > 0 else None
+
+
+def note_action(jc: JobController, view: View, action: str) -> None:
+    """Remember what this sync does."""
+    if jc.metrics is not None:
+        jc.metrics.actions[view.key] = action
 
 
 # %% book/08c_job_pods.ipynb#718f6bff
@@ -119,10 +132,11 @@ async def create_pods(
     job, key, ref = view.job, view.key, new_controller_ref(view.job)
     tracked = jc.gates.tracking_with_finalizers
     template = pod_template(job.spec.template, is_indexed(job), tracked)
-    left = iter(indexes)
+    left, made, refused = iter(indexes), 0, 0
     jc.expectations.expect_creations(key, count)
 
     async def create() -> None:
+        nonlocal made, refused
         index = next(left, UNKNOWN)
         mould, name = template, ""
         if index != UNKNOWN:
@@ -130,14 +144,19 @@ async def create_pods(
             name = pod_generate_name(job.metadata.name, index)
         try:
             await jc.pod_control.create_pods(job.metadata.namespace, mould, job, ref, name)
+            made += 1
         except Exception as error:
             if not is_namespace_terminating(error):
+                refused += 1
                 raise
 
     start = SLOW_START_INITIAL_BATCH_SIZE
     successes, error = await slow_start_batch(count, start, create)
     jc.expectations.lower_expectations(key, count - successes, 0)
     view.active_count += successes
+    if jc.metrics is not None:
+        seen = {"failed": view.failed, "terminating": view.terminating}
+        count_created_pods(jc.metrics, job, made=made, refused=refused, **seen)
     return error
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from kcm_lite.api.batch import (
     TRACKING_FINALIZER,
-    Job,
     JobStatus,
     UncountedTerminatedPods,
     is_indexed,
@@ -22,6 +21,7 @@ from kcm_lite.api.core import Pod
 from kcm_lite.api.errors import NotFound
 from kcm_lite.api.meta import replace
 from kcm_lite.controllers.job_indexes import completion_index, format_indexes, has_index, total
+from kcm_lite.controllers.job_metrics import count_ended_pods, count_policy_actions, mode
 from kcm_lite.controllers.job_pods import has_tracking_finalizer, has_valid_index, is_pod_failed
 from kcm_lite.controllers.job_policies import match_pod_failure_policy
 from kcm_lite.controllers.job_types import (
@@ -89,8 +89,11 @@ async def track(jc: JobController, view: View, *, flush: bool) -> None:
     note_indexes(view)
     announce_end(jc, view)
     if flush or new or view.status != before:
-        await write_status(jc, view)
+        await write_and_count(jc, view, before)
         jc.backoff[view.key] = view.record
+        before = view.status
+    if jc.metrics is not None:
+        count_policy_actions(jc.metrics, view.actions)
     written = view.status
     freed, error = await remove_tracking_finalizers(jc, view.key, ended)
     view.status = with_counted(view.status, waiting - freed)
@@ -100,9 +103,16 @@ async def track(jc: JobController, view: View, *, flush: bool) -> None:
         raise error
     finished = not full and enact_end(jc, view)
     if view.status is not written:
-        await write_status(jc, view)
+        await write_and_count(jc, view, before)
         if finished:
             tell_end(jc, view)
+
+
+async def write_and_count(jc: JobController, view: View, before: JobStatus) -> None:
+    """Write the status, as `write_status` does, and count how its counts have grown."""
+    await write_status(jc, view)
+    if jc.metrics is not None:
+        count_ended_pods(jc.metrics, view.job, before)
 
 
 # %% book/08_job.ipynb#0d46c7c8
@@ -132,7 +142,7 @@ def note_ended_pods(view: View, waiting: Container[str]) -> tuple[list[Pod], boo
                 succeeded.append(uid)
             elif indexed and has_valid_index(pod, job):
                 new_indexes += not has_index(view.indexes_before, completion_index(pod))
-        elif (bad or over) and uid not in known_bad and counts_as_failed(pod, job):
+        elif (bad or over) and uid not in known_bad and counts_as_failed(view, pod):
             failed.append(uid)
         if full := new_indexes + len(succeeded) + len(failed) >= MAX_UNCOUNTED_PODS:
             break
@@ -142,11 +152,14 @@ def note_ended_pods(view: View, waiting: Container[str]) -> tuple[list[Pod], boo
 
 
 # %% book/08_job.ipynb#f5e6a102
-def counts_as_failed(pod: Pod, job: Job) -> bool:
+def counts_as_failed(view: View, pod: Pod) -> bool:
     """Whether a failed pod is counted: not without a valid index, nor if a policy ignores it."""
-    if not has_valid_index(pod, job):
+    if not has_valid_index(pod, view.job):
         return False
-    return match_pod_failure_policy(job.spec.pod_failure_policy, pod).counts
+    match = match_pod_failure_policy(view.job.spec.pod_failure_policy, pod)
+    if match.action:
+        view.actions.append(match.action)
+    return match.counts
 
 
 def may_free(view: View, pod: Pod, failed: bool) -> bool:
@@ -220,6 +233,9 @@ def tell_end(jc: JobController, view: View) -> None:
     job, end = view.job, view.end
     assert end is not None
     jc.finished.add(job.metadata.uid)
+    if jc.metrics is not None:
+        result = "succeeded" if end.type == COMPLETE else "failed"
+        jc.metrics.count("jobs_finished_total", mode(job), result, end.reason)
     if end.type != COMPLETE:
         jc.recorder.event(job, "Warning", end.reason, end.message)
         return

@@ -21,6 +21,7 @@ from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.controllers.job_backoff import BackoffRecord
 from kcm_lite.controllers.job_indexes import Intervals
+from kcm_lite.controllers.job_metrics import JobMetrics
 from kcm_lite.reconcile.consistency import ConsistencyStore
 from kcm_lite.reconcile.expectations import ControllerExpectations
 from kcm_lite.reconcile.podcontrol import PodControl
@@ -116,6 +117,7 @@ class JobController:
         backoff: Failures in a row, by Job.
         finished: UIDs of Jobs that it has ended and not yet seen ended. Asked, never iterated.
         consistency: What it has written and its caches have not yet seen.
+        metrics: Where it counts; None: nowhere.
     """
 
     client: Client
@@ -133,6 +135,7 @@ class JobController:
     finished: set[str] = field(default_factory=set)
     gates: JobGates = TODAY
     trace: Trace | None = None
+    metrics: JobMetrics | None = None
 
 
 # %% book/08_job.ipynb#01acba62
@@ -186,6 +189,7 @@ class View(PodView):
         indexes: Indexes that are done now.
         failed_indexes: Indexes that have failed for good; None if they have no limit of their own.
         delayed: Failed pods that keep their finalizer until their index has its next pod.
+        actions: What a failure policy made of the pods that are counted now.
     """
 
     uncounted: UncountedTerminatedPods = NOTHING
@@ -197,6 +201,7 @@ class View(PodView):
     indexes: Intervals = ()
     failed_indexes: Intervals | None = None
     delayed: dict[int, Pod] = field(default_factory=dict)
+    actions: list[str] = field(default_factory=list)
 
 
 # %% book/08_job.ipynb#153713ba

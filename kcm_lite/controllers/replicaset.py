@@ -21,6 +21,7 @@ from kcm_lite.client.cache import CONTROLLER_UID_INDEX, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.informer import Cache, SharedInformer, SharedInformerFactory
+from kcm_lite.client.metrics import Family, Registry, queue_metrics
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.controllers import replicaset_handlers as handlers
@@ -37,11 +38,12 @@ from kcm_lite.controllers.replicaset_types import (
     Found,
     ReplicaSetController,
     ReplicaSetGates,
+    ReplicaSetMetrics,
     W,
     WorkloadKind,
     decide,
 )
-from kcm_lite.reconcile.consistency import ConsistencyStore
+from kcm_lite.reconcile.consistency import ConsistencyError, ConsistencyStore
 from kcm_lite.reconcile.expectations import UIDTrackingControllerExpectations
 from kcm_lite.reconcile.podcontrol import RealPodControl, new_controller_ref
 from kcm_lite.reconcile.podtally import ACTIVE, ENDED, PodState, keep_tally, state_of
@@ -70,7 +72,8 @@ async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
         ConsistencyError: The caches have not yet seen the last sync's writes; nothing was done.
         Exception: What a claim, a creation, a deletion or the status write failed with.
     """
-    rsc.consistency.ensure_ready(key)
+    stale = None if rsc.metrics is None else rsc.metrics.stale_syncs
+    ensure_ready(rsc.consistency, key, stale)
     rs = rsc.sets.indexer.get(key)
     if rs is None:
         rsc.consistency.clear(key)
@@ -95,6 +98,17 @@ async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
     if error is not None:
         raise error
     plan_availability_check(rsc, updated, found, now)
+
+
+def ensure_ready(consistency: ConsistencyStore, key: str, stale_syncs: Family[Any] | None) -> None:
+    """Raise ``ConsistencyError`` while a cache is behind the last sync's writes; count that."""
+    try:
+        consistency.ensure_ready(key)
+    except ConsistencyError as error:
+        if stale_syncs is not None:
+            resource, _, group = error.resource.partition(".")
+            stale_syncs.with_labels(group, resource).inc()
+        raise
 
 
 def _record_wait(rsc: ReplicaSetController[W], key: str) -> None:
@@ -190,9 +204,11 @@ def new_base_controller(
     burst_replicas: int = BURST_REPLICAS,
     gates: ReplicaSetGates = TODAY,
     trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> ReplicaSetController[W]:
     """Build a controller for ``kind`` and subscribe it to sets and pods; nothing runs yet."""
     sets, pods = informers.informer(kind.type), informers.informer(Pod)
+    told = queue_metrics(metrics, kind.queue, clock)
     guarded = kind.consistency and gates.stale_controller_consistency
     consistency = ConsistencyStore(caches_of(sets, pods) if guarded else {})
     recorder = EventRecorder(client, clock, kind.agent)
@@ -203,13 +219,14 @@ def new_base_controller(
         sets=sets,
         pods=pods,
         tally=keep_tally(pods, kind.type.KIND),
-        queue=RateLimitingQueue(kind.queue, clock=clock, trace=trace),
+        queue=RateLimitingQueue(kind.queue, clock=clock, trace=trace, metrics=told),
         expectations=UIDTrackingControllerExpectations(clock, trace=trace, controller=kind.agent),
         consistency=consistency,
         clock=clock,
         burst_replicas=burst_replicas,
         gates=gates,
         trace=trace,
+        metrics=None if metrics is None else ReplicaSetMetrics(metrics),
     )
     subscribe(rsc, sets, pods)
     return rsc
@@ -224,6 +241,7 @@ def new_replica_set_controller(
     burst_replicas: int = BURST_REPLICAS,
     gates: ReplicaSetGates = TODAY,
     trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> ReplicaSetController[ReplicaSet]:
     """Build the ReplicaSet controller (see `new_base_controller`); ``run`` starts it."""
     return new_base_controller(
@@ -234,6 +252,7 @@ def new_replica_set_controller(
         burst_replicas=burst_replicas,
         gates=gates,
         trace=trace,
+        metrics=metrics,
     )
 
 

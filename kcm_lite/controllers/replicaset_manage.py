@@ -19,6 +19,7 @@ from kcm_lite.client.cache import CONTROLLER_UID_INDEX, NAMESPACE_INDEX
 from kcm_lite.controllers.replicaset_types import Found, ReplicaSetController, W, decide
 from kcm_lite.controllers.victims import (
     VictimRules,
+    age_ratios,
     candidates,
     order_of_victims,
     ranks_of_pods_on_same_node,
@@ -111,6 +112,9 @@ def choose_victims(
     )
     ranks = ranks_of_pods_on_same_node(active, get_indirectly_related_pods(rsc, rs))
     order = order_of_victims(candidates(active, ranks, rules))
+    if rsc.metrics is not None:
+        for ratio in age_ratios(active, [c.pod for c in order[:count]], now):
+            rsc.metrics.age_ratio.observe(ratio)
     if rsc.trace is not None and rsc.trace.detail:
         for victim in order[:count]:
             why = reason(victim, order[count], now)

@@ -16,6 +16,7 @@ from kcm_lite.api.core import Pod, ReplicationController
 from kcm_lite.api.selectors import Selector, label_selector_as_selector
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import Cache
+from kcm_lite.client.metrics import Registry, exponential_buckets
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.reconcile.consistency import ConsistencyStore
@@ -93,6 +94,28 @@ REPLICA_SET = WorkloadKind(
     consistency=True,
 )
 
+
+# %% book/07_replicaset.ipynb#cba906ba
+class ReplicaSetMetrics:
+    """What the controller counts; the queue counts for itself."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.age_ratio = registry.histogram(
+            "replicaset_controller_sorting_deletion_age_ratio",
+            "The ratio of chosen deleted pod's ages to the current youngest pod's age (at the "
+            "time). Should be <2. The intent of this metric is to measure the rough efficacy of "
+            "the LogarithmicScaleDown feature gate's effect on the sorting (and deletion) of pods "
+            "when a replicaset scales down. This only considers Ready pods when calculating and "
+            "reporting.",
+            bounds=exponential_buckets(0.25, 2, 6),
+        ).with_labels()
+        self.stale_syncs = registry.counter(
+            "replicaset_controller_stale_sync_skips_total",
+            "Total number of ReplicaSet syncs skipped due to a stale watch cache.",
+            ("group", "resource"),
+        )
+
+
 # %% book/07_replicaset.ipynb#8c58037f
 BURST_REPLICAS = 500
 
@@ -112,6 +135,7 @@ class ReplicaSetController(Generic[W]):
         expectations: What it has created and deleted and not yet seen.
         consistency: What it has written and its caches have not yet seen.
         burst_replicas: How many pods one sync creates or deletes at most.
+        metrics: Where it counts; None: nowhere.
     """
 
     kind: WorkloadKind[W]
@@ -127,6 +151,7 @@ class ReplicaSetController(Generic[W]):
     burst_replicas: int = BURST_REPLICAS
     gates: ReplicaSetGates = TODAY
     trace: Trace | None = None
+    metrics: ReplicaSetMetrics | None = None
 
 
 # %% book/07_replicaset.ipynb#bdd1769a

@@ -11,6 +11,7 @@ from kcm_lite.api.core import ReplicationController
 from kcm_lite.api.selectors import NOTHING, selector_from_set
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
+from kcm_lite.client.metrics import Registry
 from kcm_lite.clock import Clock
 from kcm_lite.controllers.replicaset import (
     new_base_controller,
@@ -44,6 +45,7 @@ def new_replication_manager(
     burst_replicas: int = BURST_REPLICAS,
     gates: ReplicaSetGates = TODAY,
     trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> ReplicaSetController[ReplicationController]:
     """Build the ReplicationController controller; ``replicaset.run`` starts it."""
     return new_base_controller(
@@ -54,4 +56,5 @@ def new_replication_manager(
         burst_replicas=burst_replicas,
         gates=gates,
         trace=trace,
+        metrics=metrics,
     )

@@ -16,6 +16,7 @@ from kcm_lite.api.errors import NotFound
 from kcm_lite.api.meta import DeleteOptions, Preconditions, object_key
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import Cache, SharedInformerFactory
+from kcm_lite.client.metrics import Histogram, Registry, exponential_buckets, queue_metrics
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.reconcile.worker import start_workers
@@ -23,17 +24,26 @@ from kcm_lite.trace import Trace
 
 # %% book/08_job.ipynb#a18bc3ed
 AGENT = "ttl-after-finished-controller"
+DELAYS = (
+    "ttl_after_finished_controller_job_deletion_duration_seconds",
+    "The time it took to delete the job since it became eligible for deletion",
+)
 
 
 @dataclass(slots=True, eq=False)
 class TTLController:
-    """The fields of the controller; its functions take it first."""
+    """The fields of the controller; its functions take it first.
+
+    Attributes:
+        delays: Seconds between the end of a Job's time and its deletion.
+    """
 
     client: Client
     jobs: Cache[Job]
     queue: RateLimitingQueue[str]
     clock: Clock
     trace: Trace | None = None
+    delays: Histogram | None = None
 
 
 def needs_cleanup(job: Job) -> bool:
@@ -75,6 +85,8 @@ async def process_job(tc: TTLController, key: str) -> None:
             propagation_policy="Foreground", preconditions=Preconditions(uid=fresh.metadata.uid)
         )
         await tc.client.delete(Job, meta.namespace, meta.name, options)
+        if tc.delays is not None:
+            tc.delays.observe((tc.clock.now() - expires_at(fresh)).total_seconds())
 
 
 def is_expired(tc: TTLController, job: Job) -> bool:
@@ -89,14 +101,21 @@ def is_expired(tc: TTLController, job: Job) -> bool:
 
 # %% book/08_job.ipynb#3b71aba6
 def new_ttl_controller(
-    client: Client, informers: SharedInformerFactory, clock: Clock, *, trace: Trace | None = None
+    client: Client,
+    informers: SharedInformerFactory,
+    clock: Clock,
+    *,
+    trace: Trace | None = None,
+    metrics: Registry | None = None,
 ) -> TTLController:
     """Build the controller and subscribe it; ``run`` starts it."""
-    jobs = informers.informer(Job)
-    queue: RateLimitingQueue[str] = RateLimitingQueue(
-        "ttl_jobs_to_delete", clock=clock, trace=trace
-    )
+    jobs, name = informers.informer(Job), "ttl_jobs_to_delete"
+    told = queue_metrics(metrics, name, clock)
+    queue: RateLimitingQueue[str] = RateLimitingQueue(name, clock=clock, trace=trace, metrics=told)
     tc = TTLController(client, jobs, queue, clock, trace)
+    if metrics is not None:
+        bounds = exponential_buckets(0.1, 2, 14)
+        tc.delays = metrics.histogram(*DELAYS, bounds=bounds).with_labels()
 
     def see(job: Job, initial: bool = False) -> None:
         if job.metadata.deletion_timestamp is None and needs_cleanup(job):

@@ -18,7 +18,7 @@ import msgspec
 
 from kcm_lite.api.core import Pod
 from kcm_lite.api.golang import parse_int
-from kcm_lite.reconcile.podutil import is_pod_active, pod_ready_condition
+from kcm_lite.reconcile.podutil import is_pod_active, is_pod_ready, pod_ready_condition
 
 # %% book/07b_victims.ipynb#5a122a68
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -209,6 +209,21 @@ def get_pods_to_delete(
         return list(pods)
     order = order_of_victims(candidates(pods, ranks_of_pods_on_same_node(pods, related), rules))
     return [candidate.pod for candidate in order[:diff]]
+
+
+# %% book/07b_victims.ipynb#c8b1933b
+def age_ratios(pods: Iterable[Pod], victims: Iterable[Pod], now: datetime) -> list[int]:
+    """Return how many times as old as the youngest ready pod each ready victim is, rounded down.
+
+    There is no answer while the youngest is less than a millisecond old.
+    """
+
+    def ages(some: Iterable[Pod]) -> list[int]:
+        born = [pod.metadata.creation_timestamp for pod in some if is_pod_ready(pod)]
+        return [(now - t) // timedelta(milliseconds=1) for t in born if t is not None]
+
+    youngest = min(ages(pods), default=0)
+    return [age // youngest for age in ages(victims)] if youngest else []
 
 
 # %% book/07b_victims.ipynb#533f350f
