@@ -85,7 +85,7 @@ def test_wq_spurious_fails(period: float) -> None:
     assert queue.num_requeues("k") == len(tries) >= 30
     assert tries[18] < 30
     clock.run_until(1200)
-    assert tries[-1] - tries[-2] == pytest.approx(1000)
+    assert 990 < tries[-1] - tries[-2] <= 1000.001
     queue.forget("k")
     assert queue.num_requeues("k") == 0
 
