@@ -105,19 +105,30 @@ def _deployment(cluster: Cluster, course: Course, end: float, settled: bool) -> 
     points = course.window(end)
     numbers = _numbers(course, points, stop)
     facts += _sizes(d, points, numbers)
-    data = {
-        "subject": subject,
-        "namespace": d.metadata.namespace,
+    data = _data(d, state, why, course.changed, course.finished, seconds)
+    data |= {"notAvailable": [pod.metadata.name for pod in missing], **numbers}
+    return Answer(subject, state, head, tuple(facts), data)
+
+
+def _data(
+    obj: Object,
+    state: str,
+    why: Condition | None,
+    started: float,
+    finished: float | None,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return what is told of any workload, as plain data."""
+    return {
+        "subject": f"{obj.KIND}/{obj.metadata.name}",
+        "namespace": obj.metadata.namespace,
         "state": state,
         "reason": why.reason if why else "",
         "message": why.message if why else "",
-        "started": course.changed,
-        "finished": course.finished,
+        "started": started,
+        "finished": finished,
         "seconds": round(seconds, 3),
-        "notAvailable": [pod.metadata.name for pod in missing],
-        **numbers,
     }
-    return Answer(subject, state, head, tuple(facts), data)
 
 
 def _state(course: Course, settled: bool) -> tuple[str, Condition | None]:
@@ -129,12 +140,10 @@ def _state(course: Course, settled: bool) -> tuple[str, Condition | None]:
         return "deleted", None
     progress = find_condition(d.status, PROGRESSING)
     failure = find_condition(d.status, REPLICA_FAILURE)
-    if progress is not None and progress.status == "False":
-        if failure is not None and failure.status == "True":
-            return "stuck", failure
-        return "stuck", progress
     if failure is not None and failure.status == "True":
         return "stuck", failure
+    if progress is not None and progress.status == "False":
+        return "stuck", progress
     if d.spec.paused:
         return "paused", None
     return ("stuck" if settled else "unfinished"), progress
@@ -270,15 +279,7 @@ def _job(course: JobCourse, end: float) -> Answer:
         facts.append(f"{_span(course.backoff)} lost in back-off")
     if course.gone is not None:
         facts.append(f"gone at {stamp(course.gone[0])} ({course.gone[1]})")
-    data = {
-        "subject": subject,
-        "namespace": job.metadata.namespace,
-        "state": state,
-        "reason": verdict.reason if verdict else "",
-        "message": verdict.message if verdict else "",
-        "started": course.started,
-        "finished": course.ended,
-        "seconds": round(seconds, 3),
+    data = _data(job, state, verdict, course.started, course.ended, seconds) | {
         "pods": course.pods,
         "succeeded": status.succeeded,
         "failed": status.failed,

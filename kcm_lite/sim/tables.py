@@ -75,11 +75,19 @@ def _age(obj: Object, now: datetime) -> str:
     return age(obj.metadata.creation_timestamp, now)
 
 
-def _pod(pod: Any, now: datetime) -> Row:
+def _named(columns: Row, cells: Callable[[Any, datetime], tuple[object, ...]]) -> tuple[Row, Cells]:
+    """Return a view that begins with the name and ends with the age."""
+
+    def all_cells(obj: Any, now: datetime) -> Row:
+        return obj.metadata.name, *map(str, cells(obj, now)), _age(obj, now)
+
+    return ("NAME", *columns, "AGE"), all_cells
+
+
+def _pod(pod: Any, now: datetime) -> tuple[object, ...]:
     statuses = pod.status.container_statuses
     ready = f"{sum(s.ready for s in statuses)}/{len(pod.spec.containers)}"
-    restarts = str(sum(s.restart_count for s in statuses))
-    return pod.metadata.name, ready, pod_status(pod), restarts, _age(pod, now)
+    return ready, pod_status(pod), sum(s.restart_count for s in statuses)
 
 
 def pod_status(pod: Any) -> str:
@@ -98,21 +106,18 @@ def _pod_wide(pod: Any, now: datetime) -> Row:
     return pod.status.pod_ip or "<none>", pod.spec.node_name or "<none>"
 
 
-def _deployment(d: Any, now: datetime) -> Row:
+def _deployment(d: Any, now: datetime) -> tuple[object, ...]:
     status = d.status
     ready = f"{status.ready_replicas}/{1 if d.spec.replicas is None else d.spec.replicas}"
-    counts = (status.updated_replicas, status.available_replicas)
-    return d.metadata.name, ready, *map(str, counts), _age(d, now)
+    return ready, status.updated_replicas, status.available_replicas
 
 
-def _replicas(obj: Any, now: datetime) -> Row:
-    status = obj.status
+def _replicas(obj: Any, now: datetime) -> tuple[object, ...]:
     wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
-    counts = (wanted, status.replicas, status.ready_replicas)
-    return obj.metadata.name, *map(str, counts), _age(obj, now)
+    return wanted, obj.status.replicas, obj.status.ready_replicas
 
 
-def _job(job: Any, now: datetime) -> Row:
+def _job(job: Any, now: datetime) -> tuple[object, ...]:
     spec, status = job.spec, job.status
     wanted = str(spec.completions)
     if spec.completions is None:
@@ -120,7 +125,7 @@ def _job(job: Any, now: datetime) -> Row:
     took = ""
     if status.start_time is not None:
         took = age(status.start_time, status.completion_time or now)
-    return job.metadata.name, job_status(job), f"{status.succeeded}/{wanted}", took, _age(job, now)
+    return job_status(job), f"{status.succeeded}/{wanted}", took
 
 
 def job_status(job: Any) -> str:
@@ -146,18 +151,9 @@ def _node(node: Any, now: datetime) -> Row:
     return node.metadata.name, status, "<none>", _age(node, now), info.get("kubeletVersion", "")
 
 
-def _namespace(obj: Any, now: datetime) -> Row:
-    return obj.metadata.name, obj.status.phase, _age(obj, now)
-
-
-def _config_map(obj: Any, now: datetime) -> Row:
-    return obj.metadata.name, str(len(obj.data) + len(obj.binary_data)), _age(obj, now)
-
-
-def _quota(obj: Any, now: datetime) -> Row:
+def _quota(obj: Any, now: datetime) -> tuple[object, ...]:
     used, hard = obj.status.used, obj.status.hard
-    text = ", ".join(f"{k}: {used.get(k, 0)}/{hard[k]}" for k in sorted(hard))
-    return obj.metadata.name, text, _age(obj, now)
+    return (", ".join(f"{k}: {used.get(k, 0)}/{hard[k]}" for k in sorted(hard)),)
 
 
 def _event(event: Any, now: datetime) -> Row:
@@ -167,34 +163,25 @@ def _event(event: Any, now: datetime) -> Row:
     return last, event.type, event.reason, f"{about.kind.lower()}/{about.name}", message
 
 
-def _revision(obj: Any, now: datetime) -> Row:
+def _revision(obj: Any, now: datetime) -> tuple[object, ...]:
     ref = controller_of(obj)
-    owner = f"{ref.kind.lower()}/{ref.name}" if ref else "<none>"
-    return obj.metadata.name, owner, str(obj.revision), _age(obj, now)
+    return f"{ref.kind.lower()}/{ref.name}" if ref else "<none>", obj.revision
 
 
-def _lease(obj: Any, now: datetime) -> Row:
-    return obj.metadata.name, obj.spec.holder_identity or "", _age(obj, now)
-
-
-def _default(obj: Any, now: datetime) -> Row:
-    return obj.metadata.name, _age(obj, now)
-
-
-DEFAULT: tuple[Row, Cells] = (("NAME", "AGE"), _default)
+DEFAULT = _named((), lambda obj, now: ())
 NOTHING: tuple[Row, Cells] = ((), lambda obj, now: ())
 VIEWS: dict[str, tuple[Row, Cells]] = {
-    "ConfigMap": (("NAME", "DATA", "AGE"), _config_map),
-    "ControllerRevision": (("NAME", "CONTROLLER", "REVISION", "AGE"), _revision),
-    "Deployment": (("NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"), _deployment),
+    "ConfigMap": _named(("DATA",), lambda o, now: (len(o.data) + len(o.binary_data),)),
+    "ControllerRevision": _named(("CONTROLLER", "REVISION"), _revision),
+    "Deployment": _named(("READY", "UP-TO-DATE", "AVAILABLE"), _deployment),
     "Event": (("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event),
-    "Lease": (("NAME", "HOLDER", "AGE"), _lease),
-    "Job": (("NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"), _job),
-    "Namespace": (("NAME", "STATUS", "AGE"), _namespace),
+    "Lease": _named(("HOLDER",), lambda o, now: (o.spec.holder_identity or "",)),
+    "Job": _named(("STATUS", "COMPLETIONS", "DURATION"), _job),
+    "Namespace": _named(("STATUS",), lambda o, now: (o.status.phase,)),
     "Node": (("NAME", "STATUS", "ROLES", "AGE", "VERSION"), _node),
-    "Pod": (("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod),
-    "ReplicaSet": (("NAME", "DESIRED", "CURRENT", "READY", "AGE"), _replicas),
-    "ReplicationController": (("NAME", "DESIRED", "CURRENT", "READY", "AGE"), _replicas),
-    "ResourceQuota": (("NAME", "REQUEST", "AGE"), _quota),
+    "Pod": _named(("READY", "STATUS", "RESTARTS"), _pod),
+    "ReplicaSet": _named(("DESIRED", "CURRENT", "READY"), _replicas),
+    "ReplicationController": _named(("DESIRED", "CURRENT", "READY"), _replicas),
+    "ResourceQuota": _named(("REQUEST",), _quota),
 }
 WIDE: dict[str, tuple[Row, Cells]] = {"Pod": (("IP", "NODE"), _pod_wide)}

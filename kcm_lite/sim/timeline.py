@@ -145,7 +145,8 @@ def _write(w: ApiWrite) -> Iterator[Happening]:
             about = new.involved_object
             yield Happening(f"{about.kind}/{about.name}", f"{new.reason}: {new.message}")
     elif new is None:
-        yield Happening(name_of(obj), f"gone ({w.agent})" if w.verb != "delete" else _gone(w))
+        how = f"deleted by {w.agent}" if w.verb == "delete" else f"gone ({w.agent})"
+        yield Happening(name_of(obj), how)
     elif old is None:
         yield Happening(name_of(obj), f"created by {w.agent}{_wanted(new)}")
     elif new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
@@ -157,10 +158,6 @@ def _write(w: ApiWrite) -> Iterator[Happening]:
         yield from _status(old, new)
     else:
         yield Happening(name_of(obj), f"{w.agent} sets {_changes(old, new)}")
-
-
-def _gone(w: ApiWrite) -> str:
-    return f"deleted by {w.agent}"
 
 
 def _wanted(obj: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -10,44 +10,41 @@ import pandas as pd
 from kcm_lite.api.apps import ReplicaSet
 from kcm_lite.api.batch import Job
 from kcm_lite.api.core import Pod, ReplicationController
-from kcm_lite.api.meta import controller_of
+from kcm_lite.api.meta import Object, controller_of
 from kcm_lite.sim.course import Point, courses
+from kcm_lite.sim.verdicts import is_ready
 from kcm_lite.trace import ApiWrite, Decision, Delivery, QueueOp, SyncEnd, SyncStart, Trace
 
 STATES = ("unscheduled", "pending", "running", "ready", "terminating", "succeeded", "failed")
 """The states of a pod's life, in order."""
 
 
+def _frame(trace: Trace, kind: type[Any], columns: list[str]) -> pd.DataFrame:
+    """Return the records of a kind, a row each, with these of their fields."""
+    return pd.DataFrame([[getattr(r, c) for c in columns] for r in trace.of(kind)], columns=columns)
+
+
 def writes(trace: Trace) -> pd.DataFrame:
     """Return every write request: who, what, and how the server answered."""
-    columns = ["t", "agent", "verb", "resource", "subresource", "namespace", "name", "code"]
-    rows = [[getattr(w, c) for c in columns] for w in trace.of(ApiWrite)]
-    return pd.DataFrame(rows, columns=columns)
+    who = ["t", "agent", "verb"]
+    return _frame(trace, ApiWrite, [*who, "resource", "subresource", "namespace", "name", "code"])
 
 
 def deliveries(trace: Trace) -> pd.DataFrame:
     """Return every watch event that reached a cache, and how late."""
-    columns = ["t", "client", "type", "resource", "key", "resource_version", "lag"]
-    rows = [[getattr(d, c) for c in columns] for d in trace.of(Delivery)]
-    return pd.DataFrame(rows, columns=columns)
+    what = ["t", "client", "type", "resource", "key"]
+    return _frame(trace, Delivery, [*what, "resource_version", "lag"])
 
 
 def queues(trace: Trace) -> pd.DataFrame:
     """Return every step of the work queues, with the depth after it."""
-    columns = ["t", "queue", "op", "key", "delay", "depth"]
-    rows = [[str(o.key) if c == "key" else getattr(o, c) for c in columns] for o in _ops(trace)]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _ops(trace: Trace) -> Iterator[QueueOp]:
-    return trace.of(QueueOp)
+    table = _frame(trace, QueueOp, ["t", "queue", "op", "key", "delay", "depth"])
+    return table.assign(key=[str(key) for key in table["key"]])
 
 
 def decisions(trace: Trace) -> pd.DataFrame:
     """Return every choice that a controller made, with its reason."""
-    columns = ["t", "controller", "key", "what", "subject", "reason"]
-    rows = [[getattr(d, c) for c in columns] for d in trace.of(Decision)]
-    return pd.DataFrame(rows, columns=columns)
+    return _frame(trace, Decision, ["t", "controller", "key", "what", "subject", "reason"])
 
 
 def syncs(trace: Trace) -> pd.DataFrame:
@@ -65,24 +62,47 @@ def syncs(trace: Trace) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def replicas(trace: Trace) -> pd.DataFrame:
-    """Return the counts of every workload each time that one changes; none when it is gone."""
-    columns = ["t", "workload", "wanted", "replicas", "ready", "available"]
+def _counts(
+    trace: Trace,
+    kinds: tuple[type[Object], ...],
+    columns: list[str],
+    read: Callable[[Any], list[int | None]],
+) -> pd.DataFrame:
+    """Return what ``read`` counts of each workload, each time that it changes."""
     rows: list[list[Any]] = []
-    last: dict[str, list[Any]] = {}
+    last: dict[str, list[int | None]] = {}
     for w in trace.of(ApiWrite):
         obj = w.new if w.new is not None else w.old
-        if w.code < 300 and isinstance(obj, ReplicaSet | ReplicationController):
-            name, status = f"{obj.KIND}/{obj.metadata.name}", obj.status
-            wanted = 1 if obj.spec.replicas is None else obj.spec.replicas
-            counts: list[Any]
-            counts = [wanted, status.replicas, status.ready_replicas, status.available_replicas]
-            if w.new is None:
-                counts = [None] * 4
+        if w.code < 300 and isinstance(obj, kinds):
+            name = f"{obj.KIND}/{obj.metadata.name}"
+            counts: list[int | None] = [None] * len(columns)
+            if w.new is not None:
+                counts = read(obj)
             if last.get(name) != counts:
                 last[name] = counts
                 rows.append([w.t, name, *counts])
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["t", "workload", *columns])
+
+
+def replicas(trace: Trace) -> pd.DataFrame:
+    """Return the counts of every workload each time that one changes; none when it is gone."""
+
+    def read(obj: Any) -> list[int | None]:
+        wanted, status = 1 if obj.spec.replicas is None else obj.spec.replicas, obj.status
+        return [wanted, status.replicas, status.ready_replicas, status.available_replicas]
+
+    kinds = ReplicaSet, ReplicationController
+    return _counts(trace, kinds, ["wanted", "replicas", "ready", "available"], read)
+
+
+def jobs(trace: Trace) -> pd.DataFrame:
+    """Return the counts of every Job each time that one changes; none when it is gone."""
+
+    def read(job: Any) -> list[int | None]:
+        status = job.status
+        return [job.spec.completions, status.active, status.succeeded, status.failed]
+
+    return _counts(trace, (Job,), ["completions", "active", "succeeded", "failed"], read)
 
 
 def rollouts(trace: Trace, *, end: float) -> pd.DataFrame:
@@ -107,25 +127,6 @@ def set_sizes(trace: Trace, *, end: float) -> pd.DataFrame:
         for course in courses(trace, end)
         for size in course.sizes
     ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def jobs(trace: Trace) -> pd.DataFrame:
-    """Return the counts of every Job each time that one changes; none when it is gone."""
-    columns = ["t", "workload", "completions", "active", "succeeded", "failed"]
-    rows: list[list[Any]] = []
-    last: dict[str, list[Any]] = {}
-    for w in trace.of(ApiWrite, resource="jobs"):
-        job = w.new if w.new is not None else w.old
-        if w.code < 300 and isinstance(job, Job):
-            name, status = f"Job/{job.metadata.name}", job.status
-            counts: list[Any]
-            counts = [job.spec.completions, status.active, status.succeeded, status.failed]
-            if w.new is None:
-                counts = [None] * 4
-            if last.get(name) != counts:
-                last[name] = counts
-                rows.append([w.t, name, *counts])
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -165,6 +166,5 @@ def pod_state(pod: Pod) -> str:
     if pod.metadata.deletion_timestamp is not None:
         return "terminating"
     if phase == "Running":
-        ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
-        return "ready" if ready else "running"
+        return "ready" if is_ready(pod) else "running"
     return "pending" if pod.spec.node_name else "unscheduled"

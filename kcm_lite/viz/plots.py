@@ -18,12 +18,12 @@ COLOURS = {
     "failed": "#d1495b",
 }
 LINES = {
-    "replicas": ("#6aa5e3", 5),
-    "ready": ("#2f9e62", 3.5),
-    "available": ("#b58be6", 2),
-    "wanted": ("#8d99a8", 2),
+    "replicas": ("#6aa5e3", 5, "solid", "replicas"),
+    "ready": ("#2f9e62", 3.5, "solid", "ready"),
+    "available": ("#b58be6", 2, "solid", "available"),
+    "wanted": ("#8d99a8", 2, "dot", "wanted"),
 }
-"""Colour and width of each count: wide lines first, so that equal ones show all."""
+"""Column: colour, width, dash and name of its line. Wide ones first, so that equal ones show."""
 AGENTS = ("#2a78b5", "#d9822b", "#2f9e62", "#9b6bd1", "#d1495b", "#8d99a8", "#2a9d9d", "#b08d57")
 MOST_PODS = 120  # rows of the plot of pods' lives
 MOST_WORKLOADS = 6
@@ -86,30 +86,7 @@ def lives_caption(spans: pd.DataFrame) -> str:
 
 def replicas(counts: pd.DataFrame, end: float) -> go.Figure:
     """Plot `frames.replicas`."""
-    names, figure = _panels(counts)
-    for row, name in enumerate(names, 1):
-        part = counts[counts["workload"] == name]
-        last = part.iloc[-1:].assign(t=end)
-        part = pd.concat([part, last])
-        for column, (colour, width) in LINES.items():
-            figure.add_scatter(
-                x=part["t"],
-                y=part[column],
-                name=column,
-                legendgroup=column,
-                showlegend=row == 1,
-                line={
-                    "shape": "hv",
-                    "color": colour,
-                    "width": width,
-                    "dash": "dot" if column == "wanted" else "solid",
-                },
-                mode="lines",
-                hovertemplate="%{y} " + column + " at %{x:.2f} s<extra>" + name + "</extra>",
-                row=row,
-                col=1,
-            )
-    return _finished(figure, names, end, int(counts[["wanted", "replicas"]].to_numpy().max()))
+    return stepped(counts, LINES, end)
 
 
 def writes(writes: pd.DataFrame, end: float) -> go.Figure:
