@@ -89,6 +89,11 @@ def test_a_page_without_pods_or_detail_has_what_there_is() -> None:
     assert "<h2>Timeline</h2>" in text
 
 
+def test_a_page_shows_the_replicas_of_a_set_that_is_gone() -> None:
+    assert frames.replicas(TRACE)["wanted"].isna().any()
+    assert "<h2>Replicas</h2>" in page(RUN)
+
+
 def test_rollouts_and_sizes_follow_a_deployment() -> None:
     image = {"at": 6, "do": "setImage", "kind": "deploy", "name": "web", "image": "app:2"}
     trace = run(objects=[deployment(3), replica_set(1, name="lone")], actions=[image]).cluster.trace
