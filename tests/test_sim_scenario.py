@@ -8,6 +8,7 @@ from kcm_lite.api.core import ConfigMap, Node, Pod
 from kcm_lite.api.yaml import load_documents
 from kcm_lite.sim.actions import ACTIONS
 from kcm_lite.sim.check import BadInput
+from kcm_lite.sim.faults import KINDS
 from kcm_lite.sim.nodes import node_name
 from kcm_lite.sim.scenario import is_scenario, parse_scenario, run_scenario
 from kcm_lite.sim.steps import ActionFailed
@@ -371,9 +372,9 @@ def test_every_action_of_the_format_is_there() -> None:
         "create apply patch scale setImage restart delete deleteOwned scaleOwned "
         "deletePod evictPod relabelPod annotatePod setPodPhase setPodReady "
         "setNodeReady addNode removeNode taintNode labelNode cordonNode "
-        "pause resume undo status history"
+        "pause resume undo status history restartManager"
     )
-    assert set(words.split()) == set(ACTIONS)
+    assert {*words.split(), *KINDS} == set(ACTIONS)
 
 
 def test_progress_changes_nothing() -> None:

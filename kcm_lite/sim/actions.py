@@ -27,6 +27,7 @@ from kcm_lite.sim.check import (
     strings,
 )
 from kcm_lite.sim.cluster import Cluster
+from kcm_lite.sim.faults import KINDS
 from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import live_owners
 from kcm_lite.sim.nodes import node_name, node_object, with_ready
@@ -284,6 +285,19 @@ def _cordon_node(cluster: Cluster, args: Args) -> None:
     cluster.server.update(replace(node, spec=spec))
 
 
+# ---- faults
+
+
+def _inject(cluster: Cluster, args: Args) -> None:
+    cluster.inject(args["fault"])
+
+
+def _restart_manager(cluster: Cluster, args: Args) -> None:
+    cluster.note("scenario", "the manager is started again")
+    cluster.manager.kill()
+    cluster.manager.start()
+
+
 # ---- the table
 
 
@@ -361,5 +375,7 @@ ACTIONS: dict[str, Action] = {
     ),
     "labelNode": Action({**NODE, "labels": changes}, ("node", "labels"), _label_node),
     "cordonNode": Action({**NODE, "cordon": boolean}, ("node",), _cordon_node),
+    "restartManager": Action({}, (), _restart_manager),
+    **dict.fromkeys(KINDS, Action({}, (), _inject)),  # `check_fault` knows their keys
 }
 """Every action: its keys with their checks, the keys that must be there, and what it does."""

@@ -148,8 +148,15 @@ def share(value: Any, path: str, problems: list[Problem]) -> Fraction:
         return Fraction(0)
 
 
+def rate(value: Any, path: str, problems: list[Problem]) -> float:
+    """Check for a share that is a probability."""
+    return float(share(value, path, problems))
+
+
 def times(value: Any, path: str, problems: list[Problem]) -> Times:
     """Check for times: ``2``, ``2s..5s``, ``[2, 5]``, ``{mean: 2}``, ``{median: 1, p99: 9}``."""
+    if isinstance(value, Range | Exponential | LogNormal):
+        return value
     if isinstance(value, list | tuple) and len(value) == 2:
         low, high = (number(v, f"{path}[{i}]", problems) for i, v in enumerate(value))
         if low > high:

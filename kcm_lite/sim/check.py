@@ -73,6 +73,14 @@ def number(value: Any, path: str, problems: list[Problem]) -> float:
     return float(value)
 
 
+def offset(value: Any, path: str, problems: list[Problem]) -> float:
+    """Check for a number of seconds, less than zero too."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
+        problems.append(Problem(path, f"got {show(value)}, want a number of seconds"))
+        return 0.0
+    return float(value)
+
+
 def integer(minimum: int | None = 0, maximum: int | None = None) -> Check:
     """Return a check for a whole number in a range."""
     allowed = "a whole number"

@@ -13,7 +13,8 @@ In a scenario file::
 
 Every fault begins ``at`` a second of the run (0, if it does not say), or with ``afterWrite: k``
 right after the k-th write that the manager has committed; Events and Leases do not count. What
-lasts, lasts ``until`` a second, or ``for`` some seconds, or to the end of the run.
+lasts, lasts ``until`` a second, or ``for`` some seconds, or to the end of the run. As an action,
+``{at: 5, do: crashManager}``, a fault has the same keys.
 
 ==================  ================================================================================
 ``callError``       calls fail with ``error``, see `ERRORS`; a ``rate`` of them, ``times`` at most;
@@ -47,10 +48,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from fractions import Fraction
 from typing import Any, ClassVar
 
-from kcm_lite.sim.chance import Times, share, times
+from kcm_lite.sim.chance import Exponential, Range, Times, rate, times
 from kcm_lite.sim.check import (
     BadInput,
     Check,
@@ -62,6 +62,7 @@ from kcm_lite.sim.check import (
     mapping,
     nearest,
     number,
+    offset,
     optional,
     record,
     show,
@@ -92,33 +93,15 @@ def camel(name: str) -> str:
     return NAMES.get(name) or first + "".join(map(str.capitalize, rest))
 
 
-def seconds_either_way(value: Any, path: str, problems: list[Problem]) -> float:
-    """Check for a number of seconds, less than zero too."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= 1e9:
-        problems.append(Problem(path, f"got {show(value)}, want a number of seconds"))
-        return 0.0
-    return float(value)
-
-
 def resource(value: Any, path: str, problems: list[Problem]) -> str:
     """Check for a kind; return its plural."""
-    if value == "" or not string(value, path, problems):
+    if not string(value, path, problems):
         return ""
     try:
         return resource_named(value).plural
     except Unknown as error:
         problems.append(Problem(path, str(error)))
         return ""
-
-
-def verb(value: Any, path: str, problems: list[Problem]) -> str:
-    """Check for a verb; empty: any."""
-    return "" if value == "" else str(choice(*VERBS)(value, path, problems))
-
-
-def text(value: Any, path: str, problems: list[Problem]) -> str:
-    """Check for a text, empty or not."""
-    return "" if value == "" else string(value, path, problems)
 
 
 def key(check: Check, default: Any = MISSING) -> Any:
@@ -193,13 +176,13 @@ class CallError(Window):
 
     fault = "callError"
     error: str = key(choice(*ERRORS))
-    rate: Fraction = key(share, Fraction(1))
+    rate: float = key(rate, 1.0)
     times: int | None = key(optional(integer(1)), None)
     after: float = key(number, 34.0)
     retry_after: int = key(integer(1), 1)
-    resource: str = key(resource, "")
-    verb: str = key(verb, "")
-    agent: str = key(text, "")
+    resource: str | None = key(optional(resource), None)
+    verb: str | None = key(optional(choice(*VERBS)), None)
+    agent: str | None = key(optional(string), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,9 +192,9 @@ class Latency(Window):
     fault = "latency"
     call: Times | None = key(optional(times), None)
     watch: Times | None = key(optional(times), None)
-    resource: str = key(resource, "")
-    verb: str = key(verb, "")
-    agent: str = key(text, "")
+    resource: str | None = key(optional(resource), None)
+    verb: str | None = key(optional(choice(*VERBS)), None)
+    agent: str | None = key(optional(string), None)
 
     def contradictions(self) -> Iterator[Problem]:
         """Yield what does not fit together."""
@@ -228,7 +211,7 @@ class WatchLag(Window):
 
     fault = "watchLag"
     seconds: Times = key(times)
-    resource: str = key(resource, "")
+    resource: str | None = key(optional(resource), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +219,7 @@ class StallWatch(Window):
     """No watch event arrives until the end, then all do."""
 
     fault, must_end = "stallWatch", True
-    resource: str = key(resource, "")
+    resource: str | None = key(optional(resource), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +228,7 @@ class DropWatch(Window):
 
     fault = "dropWatch"
     expired: bool = key(boolean, False)
-    resource: str = key(resource, "")
+    resource: str | None = key(optional(resource), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +236,8 @@ class DuplicateEvents(Window):
     """Watch events come twice."""
 
     fault = "duplicateEvents"
-    rate: Fraction = key(share, Fraction(1))
-    resource: str = key(resource, "")
+    rate: float = key(rate, 1.0)
+    resource: str | None = key(optional(resource), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +294,7 @@ class ClockSkew(Window):
     """The manager's wall clock is wrong."""
 
     fault = "clockSkew"
-    ahead: float = key(seconds_either_way)
+    ahead: float = key(offset)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,6 +305,12 @@ class PodChaos(Window):
     every: Times = key(times)
     effect: str = key(choice("fail", "delete", "evict", "notReady"), "fail")
     selector: Mapping[str, str] | None = key(optional(strings), None)
+
+    def contradictions(self) -> Iterator[Problem]:
+        """Yield what does not fit together."""
+        yield from super().contradictions()
+        if self.every in (0, Range(0, 0), Exponential(0)):
+            yield Problem("every", "got 0, want more than 0 seconds")
 
 
 KINDS: Mapping[str, type[Fault]] = {
@@ -344,9 +333,9 @@ KINDS: Mapping[str, type[Fault]] = {
 """The faults by the names that files give them."""
 
 
-def keys_of(kind: type[Fault]) -> dict[str, Check]:
-    """Return the keys that a fault of a kind has in a file, with their checks."""
-    return {camel(f.name): f.metadata["check"] for f in fields(kind)}
+def keys_of(kind: type[Fault]) -> tuple[str, ...]:
+    """Return the keys that a fault of a kind has in a file."""
+    return tuple(camel(f.name) for f in fields(kind))
 
 
 def required_of(kind: type[Fault]) -> tuple[str, ...]:
@@ -364,21 +353,31 @@ def make(kind: type[Fault], raw: Mapping[str, Any]) -> Fault:
     return kind(**{python[k]: v for k, v in raw.items()})
 
 
-def check_fault(value: Any, path: str, problems: list[Problem]) -> Fault | None:
-    """Check one entry of ``faults``; return None if something is wrong with it."""
-    before = len(problems)
+def check_fault(
+    value: Any, path: str, problems: list[Problem], *, action: bool = False
+) -> Fault | None:
+    """Check one entry of ``faults``, or an action that is a fault.
+
+    Returns:
+        The fault; None if something is wrong with it.
+    """
+    before, word = len(problems), "do" if action else "fault"
     raw = mapping(value, path, problems)
-    name = raw.get("fault")
+    name = raw.get(word)
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         hint = nearest(name, KINDS) if isinstance(name, str) else ""
         want = ", ".join(sorted(KINDS))
-        problems.append(Problem(f"{path}.fault", f"got {show(name)}, want one of {want}{hint}"))
+        problems.append(Problem(f"{path}.{word}", f"got {show(name)}, want one of {want}{hint}"))
         return None
-    known = dict.fromkeys(("fault", *keys_of(kind)), anything)  # `make` looks at the values
-    given = record(known, required=required_of(kind))(raw, path, problems)
+    known = dict.fromkeys((word, *keys_of(kind)), anything)  # `make` looks at the values
+    required = required_of(kind)
+    if action:
+        del known["afterWrite"]
+        required = ("at", *required)
+    given = record(known, required=required)(raw, path, problems)
     if len(problems) == before:
-        given.pop("fault")
+        del given[word]
         try:
             return make(kind, given)
         except BadInput as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcm_lite.api.core import Pod
@@ -88,7 +87,7 @@ class Injection:
         self.cluster.trace.write(Note(self.cluster.now, SOURCE, text, data))
 
 
-def chance(rate: Fraction, rng: random.Random) -> bool:
+def chance(rate: float, rng: random.Random) -> bool:
     """Whether it happens this time."""
     return rate == 1 or rng.random() < rate
 
@@ -99,8 +98,8 @@ def standing(rules: list[T], rule: T) -> Undo:
     return lambda: rules.remove(rule)
 
 
-def watches_of(resource: str) -> WatchRule:
-    """Return whether a watch is of a resource; of any, if that is empty."""
+def watches_of(resource: str | None) -> WatchRule:
+    """Return whether a watch is of a resource; None: of any."""
     return lambda kind: not resource or BY_TYPE[kind].plural == resource
 
 
@@ -109,7 +108,7 @@ def until(end: float | None) -> str:
     return "" if end is None else f" until {stamp(end)}"
 
 
-def what(resource: str) -> str:
+def what(resource: str | None) -> str:
     """Say which watches."""
     return f"of {resource}" if resource else "of everything"
 

@@ -341,11 +341,11 @@ def settle(cluster: Cluster, until: float, progress: Progress | None) -> None:
 
 
 def at_rest(cluster: Cluster) -> bool:
-    """Whether every workload is where its spec wants it and no pod is on its way out.
+    """Whether every workload is where its spec wants it and no pod or fault is still to come or go.
 
     A Job that will be deleted some time after its end is not at rest.
     """
-    if any(seen.deleting for seen in cluster.kubelets.pods.values()):
+    if cluster.faults.waiting or any(s.deleting for s in cluster.kubelets.pods.values()):
         return False
     for kind in (Deployment, ReplicaSet, ReplicationController):
         if any(verdict_of(obj) != "complete" for obj in cluster.objects(kind, namespace="")):

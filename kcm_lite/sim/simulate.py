@@ -160,6 +160,8 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
         out += ["", f"stored, not simulated: {names}"]
     if scenario.notes:
         out += ["", *scenario.notes]
+    if count := cluster.faults.waiting:
+        out += ["", f"{count} {'fault has' if count == 1 else 'faults have'} not begun"]
     out += ["", f"after {stamp(scenario.until)}"]
     for name, table in final_state(cluster):
         out += ["", name, *shortened(str(table).splitlines(), every_line)]

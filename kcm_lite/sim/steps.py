@@ -15,6 +15,7 @@ from kcm_lite.api.errors import StatusError
 from kcm_lite.sim.actions import ACTIONS, Args
 from kcm_lite.sim.check import BadInput, Problem, mapping, nearest, number, record, show, string
 from kcm_lite.sim.cluster import Cluster
+from kcm_lite.sim.faults import KINDS, check_fault
 from kcm_lite.sim.kinds import Unknown, resource_named
 from kcm_lite.sim.manifests import Inert, read_manifest
 from kcm_lite.sim.rollout import CommandError
@@ -46,6 +47,9 @@ def check_action(value: Any, path: str, problems: list[Problem], *, namespace: s
     before = len(problems)
     raw = mapping(value, path, problems)
     name = raw.get("do")
+    if isinstance(name, str) and name in KINDS:
+        fault = check_fault(raw, path, problems, action=True)
+        return None if fault is None else Step(fault.at, name, {"fault": fault}, path)
     action = ACTIONS.get(name) if isinstance(name, str) else None
     if action is None:
         hint = nearest(name, ACTIONS) if isinstance(name, str) else ""
