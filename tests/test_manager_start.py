@@ -15,7 +15,7 @@ from kcm_lite.controllers import context as controllers_context
 from kcm_lite.controllers.context import CONTROLLERS, ControllerContext
 from kcm_lite.manager.command import answer
 from kcm_lite.manager.leading import RELEASE_ON_EXIT
-from kcm_lite.manager.registry import ControllerDescriptor
+from kcm_lite.manager.registry import ControllerDescriptor, new_controller_descriptors
 from kcm_lite.manager.start import (
     Crew,
     ManagerContext,
@@ -117,6 +117,7 @@ def test_health_checks_are_those_of_what_was_built(managed: Managed) -> None:
     built = build_controllers(managed("--controllers=*,-job"), add_health_check=checks.append)
     assert checks == list(built) and "job-controller" not in checks
     assert set(checks) == CONTROLLERS.keys() - {"job-controller"}
+    assert checks == [name for name in new_controller_descriptors() if name in built]
 
 
 def test_health_checks_come_after_the_last_build(
@@ -192,6 +193,21 @@ def cache_times(cluster: Cluster) -> list[tuple[float, str]]:
 
     found = cluster.trace.of(Delivery, client="shared-informers", type="BOOKMARK")
     return [(d.t, d.resource) for d in found]
+
+
+@pytest.mark.parametrize("flag", ["true", "false"])
+def test_each_controller_writes_under_its_own_name(
+    flag: str, cluster: Cluster, managed: Managed
+) -> None:
+    cluster.clock.run(run(managed(f"--use-service-account-credentials={flag}")))
+    cluster.apply(WEB.replace("kind: ReplicaSet", "kind: Deployment"))
+    cluster.run_for(5)
+    creators = {
+        w.resource: w.agent
+        for w in cluster.trace.of(ApiWrite, verb="create", subresource="")
+        if w.resource in ("pods", "replicasets")
+    }
+    assert creators == {"pods": "replicaset-controller", "replicasets": "deployment-controller"}
 
 
 # ---- the pause

@@ -79,6 +79,8 @@ class ManagerContext:
 
 
 # %% book/01_startup.ipynb#faab9f23
+# The gate behind each switch of a controller, or the release that it came with: a gate that v1.36
+# has forgotten, or none at all.
 BEHAVIOURS = {
     "replica_set.pod_deletion_cost": "PodDeletionCost",
     "replica_set.logarithmic_scale_down": "LogarithmicScaleDown",
@@ -95,8 +97,6 @@ BEHAVIOURS = {
     "job.clear_start_time": "MutableSchedulingDirectivesForSuspendedJobs",
     "job.stale_controller_consistency": "StaleControllerConsistencyJob",
 }
-"""The gate behind each switch of a controller, or the release that it came with: a gate that v1.36
-has forgotten, or none at all."""
 
 
 # %% book/01_startup.ipynb#61e5e76f
@@ -121,6 +121,21 @@ def gates_for(gates: FeatureGates) -> Gates:
 
 
 # %% book/01_startup.ipynb#d8adb160
+def _new_informers(
+    config: Config,
+    transport: Transport,
+    clock: Clock,
+    rng: random.Random,
+    trace: Trace | None,
+    requests: ClientMetrics | None,
+) -> SharedInformerFactory:
+    name, resync = "shared-informers", config.component.generic.min_resync_period
+    client = config.client.new_client(transport, clock, name, requests)
+    resync *= 1 + rng.random()
+    return SharedInformerFactory(client, clock, resync=resync, rng=rng, name=name, trace=trace)
+
+
+# %% book/01_startup.ipynb#9c016b28
 def new_context(
     completed: CompletedConfig,
     transport: Transport,
@@ -136,20 +151,11 @@ def new_context(
     """
     config, crew = completed.config, Crew(clock)
     requests = None if metrics is None else ClientMetrics(metrics, config.client.host)
-    resync = config.component.generic.min_resync_period * (1 + rng.random())
-    informers = SharedInformerFactory(
-        config.client.new_client(transport, crew, "shared-informers", requests),
-        crew,
-        resync=resync,
-        rng=rng,
-        name="shared-informers",
-        trace=trace,
-    )
     controllers = ControllerContext(
         crew,
         trace,
         lambda agent: config.client.new_client(transport, crew, agent, requests),
-        informers,
+        _new_informers(config, transport, crew, rng, trace, requests),
         gates_for(config.feature_gates),
         rng,
         {name: flag.value for name, flag in flags_of(config.component).items()},
