@@ -11,6 +11,7 @@ from kcm_lite.api.errors import Conflict, InternalError, NotFound, TooManyReques
 from kcm_lite.api.meta import DeleteOptions, ObjectMeta
 from kcm_lite.api.request import Request
 from kcm_lite.client.clientset import MAX_RETRIES, Client, get_scale, update_scale
+from kcm_lite.client.metrics import ClientMetrics, Registry
 from kcm_lite.clock import VirtualClock
 from tests.client_fakes import FakeServer, pod
 
@@ -270,13 +271,13 @@ def test_another_agent_has_another_bucket() -> None:
 def test_requests_are_counted_with_their_codes() -> None:
     counted: list[tuple[str, int]] = []
 
-    class Count:
+    class Count(ClientMetrics):
         def request(self, verb: str, code: int) -> None:
             counted.append((verb, code))
 
     clock = VirtualClock()
     server = FakeServer(clock)
-    client = Client(server, clock, metrics=Count()).with_agent("x")
+    client = Client(server, clock, metrics=Count(Registry())).with_agent("x")
 
     async def main() -> None:
         await client.create(pod("a"))
@@ -360,3 +361,28 @@ def test_a_repetition_takes_a_token() -> None:
     server = Failing(clock, TooManyRequests("busy", retry_after=1), 2)
     clock.run(Client(server, clock, qps=0.1, burst=1).call("get", Pod))
     assert [t for t, _ in server.requests] == [0, 10, 20]
+
+
+def test_waits_retries_and_durations_are_observed() -> None:
+    clock, registry = VirtualClock(), Registry()
+    metrics = ClientMetrics(registry, "here")
+    server = Failing(clock, BUSY, 1)
+    client = Client(server, clock, qps=1, burst=1, metrics=metrics)
+    clock.run(client.get(Pod, "ns", "a"))
+    lines = registry.expose().splitlines()
+    assert 'rest_client_request_retries_total{code="429",verb="GET",host="here"} 1' in lines
+    assert 'rest_client_requests_total{code="429",method="GET",host="here"} 1' in lines
+    assert 'rest_client_requests_total{code="200",method="GET",host="here"} 1' in lines
+    ours = 'verb="GET",host="here"}'
+    assert f"rest_client_request_duration_seconds_sum{{{ours} 3" in lines
+    assert f"rest_client_request_duration_seconds_count{{{ours} 1" in lines
+    assert f"rest_client_rate_limiter_duration_seconds_count{{{ours} 2" in lines
+    assert f"rest_client_rate_limiter_duration_seconds_sum{{{ours} 0" in lines
+    clock.run(client.get(Pod, "ns", "a"))  # the token came back during the pause, one is used up
+    lines = registry.expose().splitlines()
+    assert f"rest_client_rate_limiter_duration_seconds_sum{{{ours} 1" in lines
+    assert f"rest_client_request_duration_seconds_sum{{{ours} 4" in lines
+    unlimited = Client(server, clock, qps=0, metrics=metrics)
+    clock.run(unlimited.get(Pod, "ns", "a"))
+    lines = registry.expose().splitlines()
+    assert f"rest_client_rate_limiter_duration_seconds_count{{{ours} 3" in lines

@@ -91,6 +91,17 @@ def test_a_manager_in_real_time_serves_and_ends_on_a_signal(
             }
             (sample,) = families["leader_election_master_status"].samples
             assert (sample.labels, sample.value) == ({"name": "kube-controller-manager"}, 1)
+            queues = {s.labels["name"] for s in families["workqueue_depth"].samples}
+            assert {"deployment", "job", "replicaset", "ttl_jobs_to_delete"} < queues
+            codes = {s.labels["code"] for s in families["rest_client_requests"].samples}
+            assert {"200", "201"} <= codes
+            for name in (
+                "rest_client_request_duration_seconds",
+                "replicaset_controller_sorting_deletion_age_ratio",
+                "job_controller_job_sync_duration_seconds",
+                "garbagecollector_controller_resources_sync_error",
+            ):
+                assert name in families
             assert get(f"{url}/configz", token)[0] == 200
             with run(cluster, f"--secure-port={port}") as second:
                 out, err = second.communicate(timeout=60)

@@ -7,7 +7,7 @@ See: chapter *Clients, events, metrics*; upstream ``k8s.io/client-go/rest`` and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 from kcm_lite.api.autoscaling import Scale
@@ -29,6 +29,15 @@ class RequestMetrics(Protocol):
 
     def request(self, verb: str, code: int) -> None:
         """A request was answered with an HTTP code; 0: not answered at all."""
+
+    def retried(self, verb: str, code: int) -> None:
+        """It was, and will be sent again."""
+
+    def throttled(self, verb: str, seconds: float) -> None:
+        """It had to wait for its token, or not (0)."""
+
+    def took(self, verb: str, seconds: float) -> None:
+        """It is over, waits and retries included."""
 
 
 # %% book/90_clients_events_metrics.ipynb#60cf7a7a
@@ -59,7 +68,7 @@ class Caller:
         self.qps, self.burst, self.metrics = qps, burst, metrics
         self._bucket = TokenBucket(qps, burst, clock) if qps > 0 else None
 
-    async def call(self, verb: str, kind: type[Object], **rest: Any) -> Any:
+    def call(self, verb: str, kind: type[Object], **rest: Any) -> Coroutine[Any, Any, Any]:
         """Wait for a token, send a request and return the answer; ``rest``: see `Request`.
 
         Raises:
@@ -67,18 +76,27 @@ class Caller:
             OSError: The server could not be reached.
         """
         request = Request(verb=verb, type=kind, agent=self.agent, **rest)
-        left = MAX_RETRIES
+        sent = self._send(request)
+        return sent if self.metrics is None else timed(sent, verb, self.clock, self.metrics)
+
+    async def _send(self, request: Request) -> Any:
+        left, metrics = MAX_RETRIES, self.metrics
         while True:
-            if self._bucket is not None and (delay := self._bucket.reserve()):
+            delay = self._bucket.reserve() if self._bucket is not None else 0.0
+            if self._bucket is not None and metrics is not None:
+                metrics.throttled(request.verb, delay)
+            if delay:
                 await self.clock.sleep(delay)
             try:
-                if self.metrics is None:
+                if metrics is None:
                     return await self.transport.call(request)
-                return await counted(self.transport, request, self.metrics)
+                return await counted(self.transport, request, metrics)
             except (StatusError, OSError) as error:
                 pause = pause_before_retry(request, error)
                 if not (left and pause):
                     raise
+                if metrics is not None:
+                    metrics.retried(request.verb, code_of(error))
             left -= 1
             await self.clock.sleep(pause)
 
@@ -103,14 +121,27 @@ async def counted(transport: Transport, request: Request, metrics: RequestMetric
     """Send a request and count its answer."""
     try:
         answer = await transport.call(request)
-    except StatusError as error:
-        metrics.request(request.verb, error.code)
-        raise
-    except OSError:
-        metrics.request(request.verb, 0)
+    except (StatusError, OSError) as error:
+        metrics.request(request.verb, code_of(error))
         raise
     metrics.request(request.verb, 201 if request.verb == "create" else 200)
     return answer
+
+
+def code_of(error: Exception) -> int:
+    """Return the HTTP code of an error; 0 if the server did not answer."""
+    return error.code if isinstance(error, StatusError) else 0
+
+
+async def timed(
+    sent: Coroutine[Any, Any, Any], verb: str, clock: Clock, metrics: RequestMetrics
+) -> Any:
+    """Wait for an answer, or an error, and observe how long that took."""
+    start = clock.time()
+    try:
+        return await sent
+    finally:
+        metrics.took(verb, round(clock.time() - start, 9))
 
 
 # %% book/90_clients_events_metrics.ipynb#a1a564e8

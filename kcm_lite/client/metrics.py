@@ -311,18 +311,78 @@ METHODS = {
 }
 
 
+CLIENT_BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+CLIENT = {
+    "requests_total": "Number of HTTP requests, partitioned by status code, method, and host.",
+    "request_retries_total": "Number of request retries, partitioned by status code, verb, and "
+    "host.",
+    "request_duration_seconds": "Request latency in seconds. Broken down by verb, and host.",
+    "rate_limiter_duration_seconds": "Client side rate limiter latency in seconds. Broken down by "
+    "verb, and host.",
+}
+"""The metrics of clients and what they are, in upstream's words."""
+
+
 class ClientMetrics:
-    """How many requests were answered with which code."""
+    """How many requests were answered with which code, and how long they took."""
 
     def __init__(self, registry: Registry, host: str = "") -> None:
         self._host = host
-        self._requests = registry.counter(
-            "rest_client_requests_total",
-            "Number of HTTP requests, partitioned by status code, method, and host.",
-            ("code", "method", "host"),
-        )
+        name = {key: (f"rest_client_{key}", text) for key, text in CLIENT.items()}
+        by, bounds = ("verb", "host"), CLIENT_BOUNDS
+        self._requests = registry.counter(*name["requests_total"], ("code", "method", "host"))
+        self._retries = registry.counter(*name["request_retries_total"], ("code", *by))
+        self._time = registry.histogram(*name["request_duration_seconds"], by, bounds=bounds)
+        self._wait = registry.histogram(*name["rate_limiter_duration_seconds"], by, bounds=bounds)
 
     def request(self, verb: str, code: int) -> None:
         """Count a request; code 0 stands for no answer."""
-        method = METHODS.get(verb, "GET")
-        self._requests.with_labels(str(code) if code else "<error>", method, self._host).inc()
+        self._requests.with_labels(code_text(code), METHODS.get(verb, "GET"), self._host).inc()
+
+    def retried(self, verb: str, code: int) -> None:
+        """Count a request that will be sent again."""
+        self._retries.with_labels(code_text(code), METHODS.get(verb, "GET"), self._host).inc()
+
+    def throttled(self, verb: str, seconds: float) -> None:
+        """Observe how long a request waited for its token."""
+        self._wait.with_labels(METHODS.get(verb, "GET"), self._host).observe(seconds)
+
+    def took(self, verb: str, seconds: float) -> None:
+        """Observe how long a request took."""
+        self._time.with_labels(METHODS.get(verb, "GET"), self._host).observe(seconds)
+
+
+def code_text(code: int) -> str:
+    """Return the value of the label *code*."""
+    return str(code) if code else "<error>"
+
+
+# %% book/90_clients_events_metrics.ipynb#840e2dfd
+class ElectionMetrics:
+    """What is counted of elections: what `LeaderMetrics` of ``client.leaderelection`` asks for."""
+
+    def __init__(self, registry: Registry) -> None:
+        note = "'name' is the string used to identify the lease. Please make sure to group by name."
+        self._leader = registry.gauge(
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, "
+            f"1 indicates master. {note}",
+            ("name",),
+        )
+        self._slow = registry.counter(
+            "leader_election_slowpath_total",
+            f"Total number of slow path exercised in renewing leader leases. {note}",
+            ("name",),
+        )
+
+    def leader_on(self, name: str) -> None:
+        """This process leads."""
+        self._leader.with_labels(name).set(1)
+
+    def leader_off(self, name: str) -> None:
+        """It does not."""
+        self._leader.with_labels(name).set(0)
+
+    def slowpath_exercised(self, name: str) -> None:
+        """A leader had to read the lock before it could renew."""
+        self._slow.with_labels(name).inc()

@@ -22,7 +22,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from kcm_lite.client.metrics import Registry
 from kcm_lite.manager.config import SecureServingInfo
 from kcm_lite.manager.settings import Group
 
@@ -52,36 +51,6 @@ class Endpoints:
     open_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
     checks: dict[str, Check] = field(default_factory=dict)
     reading: AbstractContextManager[Any] = field(default_factory=nullcontext)
-
-
-class ElectionMetrics:
-    """What is counted of elections (``LeaderMetrics``), in upstream's words."""
-
-    def __init__(self, registry: Registry) -> None:
-        note = "'name' is the string used to identify the lease. Please make sure to group by name."
-        self._leader = registry.gauge(
-            "leader_election_master_status",
-            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, "
-            f"1 indicates master. {note}",
-            ("name",),
-        )
-        self._slow = registry.counter(
-            "leader_election_slowpath_total",
-            f"Total number of slow path exercised in renewing leader leases. {note}",
-            ("name",),
-        )
-
-    def leader_on(self, name: str) -> None:
-        """This process leads."""
-        self._leader.with_labels(name).set(1)
-
-    def leader_off(self, name: str) -> None:
-        """It does not."""
-        self._leader.with_labels(name).set(0)
-
-    def slowpath_exercised(self, name: str) -> None:
-        """A leader had to read the lock before it could renew."""
-        self._slow.with_labels(name).inc()
 
 
 @dataclass(frozen=True)

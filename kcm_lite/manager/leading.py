@@ -19,10 +19,10 @@ from kcm_lite.client.leaderelection import (
     LeaderElectionConfig,
     LeaderElector,
     LeaderHealthzAdaptor,
-    LeaderMetrics,
     new_leader_elector,
 )
 from kcm_lite.client.leaderelection import run as run_elector
+from kcm_lite.client.metrics import ClientMetrics, ElectionMetrics, Registry
 from kcm_lite.client.resourcelock import LeaseLock
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
@@ -30,7 +30,7 @@ from kcm_lite.manager.config import CompletedConfig
 from kcm_lite.manager.files import LeaderMigration
 from kcm_lite.manager.options import NAME
 from kcm_lite.manager.registry import ControllerDescriptor, new_controller_descriptors
-from kcm_lite.manager.start import new_context, run, shut_down
+from kcm_lite.manager.start import ManagerContext, new_context, run, shut_down
 from kcm_lite.trace import Trace
 
 # %% book/01b_leader_election.ipynb#d6de8562
@@ -48,9 +48,10 @@ class Manager:
         on_leading: Told the lease's name when it begins to work under it.
         on_exit: Told the exit code and why, when the process must end.
         on_built: Told the name of each controller that was built.
-        metrics: Who counts elections.
+        metrics: Where it counts; None: nowhere.
         health: The check *leaderElection*.
         electors: Those that wait or lead: one, or two while controllers migrate.
+        contexts: What it runs: one for each lease that it has got.
     """
 
     completed: CompletedConfig
@@ -62,9 +63,10 @@ class Manager:
     on_leading: Callable[[str], None] = lambda lease: None
     on_exit: Callable[[int, str], None] = lambda code, why: None
     on_built: Callable[[str], None] = lambda controller: None
-    metrics: LeaderMetrics | None = None
+    metrics: Registry | None = None
     health: LeaderHealthzAdaptor = field(default_factory=LeaderHealthzAdaptor)
     electors: list[LeaderElector] = field(default_factory=list)
+    contexts: list[ManagerContext] = field(default_factory=list)
     _elections: list[asyncio.Task[None]] = field(default_factory=list)
     _started: asyncio.Event = field(default_factory=asyncio.Event)  # the main controllers
     _terminating: bool = False
@@ -110,7 +112,9 @@ async def _elect(manager: Manager, lease: str, descriptors: Descriptors, what: s
     """Wait for one lease and run these controllers under it."""
     config, clock = manager.completed.config, manager.clock
     election = config.component.generic.leader_election
-    client = config.client.new_client(manager.transport, clock, "leader-election")
+    registry = manager.metrics
+    requests = None if registry is None else ClientMetrics(registry, config.client.host)
+    client = config.client.new_client(manager.transport, clock, "leader-election", requests)
     lock = LeaseLock(
         client,
         clock,
@@ -136,7 +140,7 @@ async def _elect(manager: Manager, lease: str, descriptors: Descriptors, what: s
             election.retry_period,
             release_on_cancel=config.feature_gates.enabled(RELEASE_ON_EXIT),
             name=lease,
-            metrics=manager.metrics,
+            metrics=None if registry is None else ElectionMetrics(registry),
         ),
         clock,
         manager.rng,
@@ -150,8 +154,14 @@ async def _elect(manager: Manager, lease: str, descriptors: Descriptors, what: s
 async def _work(manager: Manager, lease: str, descriptors: Descriptors) -> None:
     manager.on_leading(lease)
     context = new_context(
-        manager.completed, manager.transport, manager.clock, rng=manager.rng, trace=manager.trace
+        manager.completed,
+        manager.transport,
+        manager.clock,
+        rng=manager.rng,
+        trace=manager.trace,
+        metrics=manager.metrics,
     )
+    manager.contexts.append(context)
     await run(context, descriptors, manager.on_built)
     manager._started.set()
     try:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kcm_lite.client.metrics import Registry
 from kcm_lite.manager.config import CompletedConfig, SecureServingInfo
-from kcm_lite.manager.endpoints import ElectionMetrics, Endpoints, Server
+from kcm_lite.manager.endpoints import Endpoints, Server
 from kcm_lite.manager.leading import Manager, start, terminate
 from kcm_lite.manager.validation import InvalidOptions, Problem
 from kcm_lite.sim.cluster import START, Cluster
@@ -121,7 +121,7 @@ def live(
         random.Random(f"{scenario.seed}/manager"),
         cluster.trace,
         on_exit=ended,
-        metrics=ElectionMetrics(metrics),
+        metrics=metrics,
     )
     token = token or secrets.token_urlsafe()
     endpoints = Endpoints(config.component, metrics.expose, token, reading=cluster.lock)
