@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 
 from kcm_lite.controllers.garbagegraph import Node
 
-LIVE, VIRTUAL = "#2a78b5", "#999999"
+LIVE, GOING, VIRTUAL = "#2a78b5", "#c2571a", "#999999"
+FITS = 6  # letters inside a marker; longer names stand below
 
 
 def ownership(nodes: Iterable[Node]) -> go.Figure:
@@ -37,27 +38,36 @@ def ownership(nodes: Iterable[Node]) -> go.Figure:
                     showarrow=True, arrowhead=2, arrowwidth=1.6, arrowcolor=LIVE, standoff=24,
                     startstandoff=24,
                 )  # fmt: skip
+    inside = all(len(node.identity.name) <= FITS for node in shown)
     figure.add_scatter(
         x=[place[uid][0] for uid in by_uid],
         y=[place[uid][1] for uid in by_uid],
         mode="markers+text",
         text=[node.identity.name for node in shown],
-        textfont={"color": "white"},
-        marker={"size": 42, "color": [VIRTUAL if node.virtual else LIVE for node in shown]},
+        textposition="middle center" if inside else "bottom center",
+        textfont={"color": "white"} if inside else {},
+        marker={"size": 42, "color": [colour(node) for node in shown]},
         customdata=[str(node) for node in shown],
         hovertemplate="%{customdata}<extra></extra>",
         showlegend=False,
     )
     span = max((abs(x) for x, _ in place.values()), default=0) + 1
-    floor = min((y for _, y in place.values()), default=0)
+    floor = min((y for _, y in place.values()), default=0) - (0 if inside else 0.2)
     hidden = {"visible": False, "showgrid": False, "zeroline": False}
     figure.update_layout(
-        height=150 + 100 * -floor,
+        height=round(150 + 100 * -floor),
         margin={"l": 8, "r": 8, "t": 16, "b": 8},
         xaxis={"range": [-span, span], **hidden},
         yaxis={"range": [floor - 0.6, 0.6], **hidden},
     )
     return figure
+
+
+def colour(node: Node) -> str:
+    """Return a node's colour: there, on its way out, or known only from a reference."""
+    if node.virtual:
+        return VIRTUAL
+    return GOING if node.being_deleted or node.deleting_dependents else LIVE
 
 
 def generation(node: Node, by_uid: dict[str, Node]) -> int:
