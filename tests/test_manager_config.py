@@ -362,7 +362,7 @@ def test_a_completed_config_holds_the_config() -> None:
 def test_the_certificate_is_for_this_machine_for_a_year(tmp_path: Path) -> None:
     info = new_config(_with_port(), now=NOW).secure_serving
     assert info is not None and info.settings.bind_port == 10257
-    assert b"PRIVATE KEY" in info.key and "key" not in repr(info)
+    assert b"PRIVATE KEY" in info.key and "PRIVATE KEY" not in repr(info)
     server, authority = x509.load_pem_x509_certificates(info.certificate)
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
@@ -643,3 +643,95 @@ def test_the_help_of_the_command_as_a_process() -> None:
     run = [sys.executable, "-m", "kcm_lite.cli", "controller-manager", "--help"]
     done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr == "" and "Usage:\n  kcm-lite controller-manager" in done.stdout
+
+
+HELD = """
+id: lease
+nodes: 1
+objects:
+- apiVersion: apps/v1
+  kind: ReplicaSet
+  metadata: {name: web, namespace: $NS}
+  spec:
+    replicas: 3
+    selector: {matchLabels: {app: web}}
+    template:
+      metadata: {labels: {app: web}}
+      spec: {containers: [{name: c, image: i}]}
+until: 60
+"""
+THIEF = """
+actions:
+- at: 5
+  do: patch
+  kind: Lease
+  name: kube-controller-manager
+  namespace: kube-system
+  patch: {spec: {holderIdentity: thief}}
+- {at: 30, do: scale, kind: ReplicaSet, name: web, replicas: 5}
+"""
+CRASH = """
+faults:
+- {fault: crashManager, at: 10, restartAfter: 1}
+actions:
+- {at: 12, do: scale, kind: ReplicaSet, name: web, replicas: 5}
+"""
+
+
+def test_a_scenario_does_not_say_which_release_the_manager_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(HELD + 'release: "1.30"')
+    code, out, err = command(capsys, "--secure-port=0", f"--cluster={path}")
+    assert (code, out) == (1, [])
+    assert err == [
+        f"kcm-lite: --cluster: {path}: release: got 1.30; here the flags say it, "
+        "--emulated-version and --feature-gates"
+    ]
+
+
+def lines_with(out: list[str], text: str) -> list[str]:
+    return [line for line in out if text in line]
+
+
+def test_a_manager_in_virtual_time_leads_by_a_lease_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(HELD)
+    args = ["--secure-port=0", f"--cluster={path}", "--all"]
+    code, out, _ = command(capsys, *args)
+    assert code == 0 and len(lines_with(out, "Lease/kube-controller-manager")) == 1
+    code, out, _ = command(capsys, *args, "--leader-elect=false")
+    assert code == 0 and lines_with(out, "Lease/") == []
+    assert "ReplicaSet/web is complete" in out
+    code, out, _ = command(capsys, *args, "--leader-elect-resource-name=mine")
+    assert code == 0 and len(lines_with(out, "Lease/mine: created by leader-election")) == 1
+
+
+def test_a_lost_lease_ends_the_command_with_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(HELD + THIEF)
+    code, out, err = command(capsys, "--secure-port=0", f"--cluster={path}")
+    assert (code, err) == (1, ["kcm-lite: leaderelection lost/stopped"])
+    assert lines_with(out, "held by thief")[0].startswith("00:05.0")
+    (end,) = lines_with(out, "manager: exit 1: leaderelection lost/stopped")
+    assert 15 <= float(end[3:7]) <= 17 and "after 00:" + end[3:7] in out
+    assert lines_with(out, "3 -> 5") == []  # the run has ended before
+
+
+def test_a_manager_that_crashed_waits_for_the_lease_of_the_one_before(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(HELD + CRASH)
+    code, out, _ = command(capsys, "--secure-port=0", f"--cluster={path}")
+    (taken,) = lines_with(out, "Lease/kube-controller-manager: held by")
+    (made,) = lines_with(out, "2 pods created by replicaset-controller")
+    assert code == 0 and 23 <= float(taken[3:7]) <= float(made[3:7]) <= 32
+    code, out, _ = command(capsys, "--secure-port=0", f"--cluster={path}", "--leader-elect=false")
+    (made,) = lines_with(out, "2 pods created by replicaset-controller")
+    assert code == 0 and float(made[3:7]) < 13

@@ -6,7 +6,6 @@ The cluster's clock is virtual as ever; it follows the clock on the wall.
 from __future__ import annotations
 
 import copy
-import random
 import secrets
 import signal
 import threading
@@ -19,9 +18,9 @@ from typing import Any
 from kcm_lite.client.metrics import Registry
 from kcm_lite.manager.config import CompletedConfig, SecureServingInfo
 from kcm_lite.manager.endpoints import Endpoints, Server
-from kcm_lite.manager.leading import Manager, start, terminate
+from kcm_lite.manager.leading import terminate
 from kcm_lite.manager.validation import InvalidOptions, Problem
-from kcm_lite.sim.cluster import START, Cluster
+from kcm_lite.sim.managedcluster import ManagedCluster
 from kcm_lite.sim.scenario import Scenario, play
 
 TICK = 0.05
@@ -32,17 +31,17 @@ class Stopped(Exception):
     """The run was asked to end."""
 
 
-class LiveCluster(Cluster):
-    """A cluster whose time passes as on the wall.
+class LiveCluster(ManagedCluster):
+    """A cluster under a manager, whose time passes as on the wall.
 
     Attributes:
         lock: Held while anything happens.
         stop: Set to end the run.
     """
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, lock: threading.Lock, stop: threading.Event, *args: Any, **more: Any):
         super().__init__(*args, **more)
-        self.lock, self.stop = threading.Lock(), threading.Event()
+        self.lock, self.stop = lock, stop
         self._zero = time.monotonic()
 
     def run_until(self, when: float) -> None:
@@ -94,48 +93,39 @@ def live(
         endless: Go on after the scenario's end.
 
     Raises:
-        InvalidOptions: The port is taken; nothing has been started.
+        InvalidOptions: The port is taken, and nothing has been started; or a controller cannot be
+            built.
         ActionFailed, StatusError: As `play` raises them.
     """
-    cluster = LiveCluster(
-        scenario.nodes,
-        scenario.seed,
-        profile=scenario.profile,
-        controllers=(),
-        start=START.replace(second=scenario.start_at_second),
-        namespace=scenario.namespace,
-    )
     config, metrics = completed.config, Registry()
-    cluster.ensure_namespace(config.component.generic.leader_election.resource_namespace)
+    lock, stop = threading.Lock(), threading.Event()
     endings: list[tuple[int, str]] = []
 
     def ended(code: int, why: str) -> None:
         endings.append((code, why))
-        cluster.stop.set()
+        stop.set()
 
-    manager = Manager(
-        completed,
-        cluster.transport,
-        cluster.clock,
-        f"kcm-lite_{secrets.token_hex(8)}",
-        random.Random(f"{scenario.seed}/manager"),
-        cluster.trace,
-        on_exit=ended,
-        metrics=metrics,
-    )
     token = token or secrets.token_urlsafe()
-    endpoints = Endpoints(config.component, metrics.expose, token, reading=cluster.lock)
-    if config.component.generic.leader_election.leader_elect:
-        endpoints.checks[manager.health.name] = manager.health.check
-    manager.on_built = lambda name: endpoints.checks.update({name: _running})
+    endpoints = Endpoints(config.component, metrics.expose, token, reading=lock)
     if config.authorization is not None:
         endpoints.open_paths = tuple(config.authorization.always_allow_paths)
     server = _server(endpoints, config.secure_serving)
     try:
-        with signals(cluster.stop):
+        with signals(stop):
+            cluster = LiveCluster(
+                lock,
+                stop,
+                completed,
+                scenario,
+                on_exit=ended,
+                on_built=lambda name: endpoints.checks.update({name: _running}),
+                metrics=metrics,
+            )
+            if config.component.generic.leader_election.leader_elect:
+                health = cluster.candidate.health
+                endpoints.checks = {health.name: health.check, **endpoints.checks}
             if server is not None:
                 say(f"https://127.0.0.1:{server.port}, token {token}")
-            start(manager)
             try:
                 play(cluster, scenario)
                 if endless:
@@ -143,7 +133,7 @@ def live(
             except Stopped:
                 pass
             if not endings:
-                terminate(manager)
+                terminate(cluster.candidate)
                 cluster.clock.run_for(config.controller_shutdown_timeout)
     finally:
         if server is not None:

@@ -5,7 +5,6 @@ Upstream's flags decide which controllers run and how; ours say in which cluster
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -16,17 +15,18 @@ from kcm_lite.manager.command import answer
 from kcm_lite.manager.config import CompletedConfig
 from kcm_lite.manager.flags import FlagError, flags_of
 from kcm_lite.manager.govalues import BOOL, STRING
+from kcm_lite.manager.options import NAME
 from kcm_lite.manager.settings import Group, Setting
-from kcm_lite.manager.start import ManagerContext, new_context, run
 from kcm_lite.manager.validation import InvalidOptions
 from kcm_lite.sim.check import BadInput
-from kcm_lite.sim.cluster import START, Cluster
 from kcm_lite.sim.durations import parse_duration
 from kcm_lite.sim.expect import evaluate
 from kcm_lite.sim.live import live
-from kcm_lite.sim.scenario import Run, Scenario, play
+from kcm_lite.sim.managedcluster import ManagedCluster, ManagerExit
+from kcm_lite.sim.scenario import RELEASES, Run, Scenario, play
 from kcm_lite.sim.simulate import Options, read_input, report
 from kcm_lite.sim.steps import ActionFailed
+from kcm_lite.trace import Note
 
 USAGE = """\
 The Kubernetes controller manager: the loops that watch a cluster's state and
@@ -84,7 +84,7 @@ def command(
         The lines to print, and whether every expectation of a scenario held.
 
     Raises:
-        Refused: Something is wrong; nothing has been started.
+        Refused: Something is wrong and nothing has been started, or the manager has ended.
     """
     own = OwnFlags()
     usage = USAGE.splitlines()
@@ -96,17 +96,22 @@ def command(
         if own.real_time:
             endless = not own.until
             return [], live(said.config, scenario, say=say, token=own.token, endless=endless) == 0
-        done, context = manage(said.config, scenario)
+        done, why = manage(said.config, scenario)
     except FlagError as error:
         raise Refused(f"{error} ({error.hint})" if error.hint else error) from None
     except InvalidOptions as error:
         raise Refused(*error.problems) from None
     except (ActionFailed, StatusError) as error:
         raise Refused(f"--cluster={own.cluster}: {error}") from None
-    skipped = [f"{name}: {reason}" for name, reason in context.skipped.items()]
     lines = report(done, every_line=own.all)
     done.cluster.close()
-    return [*(skipped if own.all else ()), *lines], done.ok
+    if own.all:
+        lines = [*skipped(done), *lines]
+    if why:
+        for line in lines:
+            say(line)
+        raise Refused(why)
+    return lines, done.ok
 
 
 def _scenario(own: OwnFlags) -> Scenario:
@@ -118,40 +123,47 @@ def _scenario(own: OwnFlags) -> Scenario:
     except ValueError as error:
         raise Refused(f"--until={own.until}: {error}") from None
     try:
-        return read_input(Options((own.cluster,), until=until))
+        scenario = read_input(Options((own.cluster,), until=until))
     except BadInput as error:
         raise Refused(*(f"--cluster: {line}" for line in error.lines())) from None
     except OSError as error:
         raise Refused(f"--cluster={error.filename}: {error.strerror}") from None
     except ManifestError as error:
         raise Refused(f"--cluster: {error}") from None
+    if scenario.release != RELEASES[-1]:
+        text = "here the flags say it, --emulated-version and --feature-gates"
+        raise Refused(f"--cluster: {own.cluster}: release: got {scenario.release}; {text}")
+    return scenario
 
 
-def manage(completed: CompletedConfig, scenario: Scenario) -> tuple[Run, ManagerContext]:
+def manage(completed: CompletedConfig, scenario: Scenario) -> tuple[Run, str]:
     """Run a scenario in a cluster of its own, under a manager.
 
     Args:
         completed: The manager's config; its client limits outrank the scenario's.
         scenario: The cluster, what is done to it, and what is expected.
 
+    Returns:
+        The run, and why the manager ended before the scenario did; nothing if it did not.
+
     Raises:
-        InvalidOptions: A controller cannot be built; nothing has been started.
+        InvalidOptions: A controller cannot be built; nothing has been done to the cluster.
         ActionFailed: An action could not be done.
         StatusError: The server refuses an object of ``objects``.
     """
-    client = completed.config.client
+    client, why = completed.config.client, ""
     scenario = replace(scenario, qps=client.qps, burst=client.burst)
-    cluster = Cluster(
-        scenario.nodes,
-        scenario.seed,
-        profile=scenario.profile,
-        controllers=(),
-        start=START.replace(second=scenario.start_at_second),
-        namespace=scenario.namespace,
-    )
-    rng = random.Random(f"{scenario.seed}/manager")
-    context = new_context(completed, cluster.transport, cluster.clock, rng=rng, trace=cluster.trace)
-    cluster.clock.run(run(context))
-    play(cluster, scenario)
+    cluster = ManagedCluster(completed, scenario)
+    try:
+        play(cluster, scenario)
+    except ManagerExit as error:
+        why, scenario = str(error), replace(scenario, until=cluster.now)
     outcomes = tuple(evaluate(scenario.expect, cluster.trace, scenario.until))
-    return Run(scenario, cluster, outcomes), context
+    return Run(scenario, cluster, outcomes), why
+
+
+def skipped(run: Run) -> list[str]:
+    """Return the controllers that the manager did not build, with the reasons."""
+    notes = run.cluster.trace.of(Note, source=NAME)
+    reasons = {name: reason for note in notes for name, reason in note.data.items()}
+    return [f"{name}: {reason}" for name, reason in reasons.items()]

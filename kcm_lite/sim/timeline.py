@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kcm_lite.api.coordination import Lease
 from kcm_lite.api.core import Event, Node, Pod
 from kcm_lite.api.meta import Object, controller_of
 from kcm_lite.api.names import ALPHABET
@@ -156,6 +157,10 @@ def _write(w: ApiWrite) -> Iterator[Happening]:
             yield Happening(name_of(obj), "ready" if is_ready(new) else "no longer ready")
     elif w.subresource == "status":
         yield from _status(old, new)
+    elif isinstance(old, Lease) and isinstance(new, Lease):
+        before, after = old.spec.holder_identity, new.spec.holder_identity
+        if before != after:  # renewals are no news
+            yield Happening(name_of(obj), f"held by {after or 'nobody'}, no longer by {before}")
     else:
         yield Happening(name_of(obj), f"{w.agent} sets {_changes(old, new)}")
 
