@@ -35,7 +35,6 @@ class ReplicaSetStatus(Struct, frozen=True, kw_only=True):
 class ReplicaSet(Object, frozen=True, kw_only=True):
     """Keeps so many pods of one template alive."""
 
-    KIND: ClassVar[str] = "ReplicaSet"
     API_VERSION: ClassVar[str] = "apps/v1"
     KEPT: ClassVar[tuple[str, ...]] = ("status",)
 
@@ -89,7 +88,6 @@ class DeploymentStatus(Struct, frozen=True, kw_only=True):
 class Deployment(Object, frozen=True, kw_only=True):
     """Pods of one template, and the way from one template to the next."""
 
-    KIND: ClassVar[str] = "Deployment"
     API_VERSION: ClassVar[str] = "apps/v1"
     KEPT: ClassVar[tuple[str, ...]] = ("status",)
 
@@ -100,7 +98,6 @@ class Deployment(Object, frozen=True, kw_only=True):
 class ControllerRevision(Object, frozen=True, kw_only=True):
     """A frozen copy of a workload's template, by which StatefulSets and DaemonSets roll back."""
 
-    KIND: ClassVar[str] = "ControllerRevision"
     API_VERSION: ClassVar[str] = "apps/v1"
 
     KEPT: ClassVar[tuple[str, ...]] = ("revision",)

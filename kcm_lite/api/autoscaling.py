@@ -25,7 +25,6 @@ class ScaleStatus(Struct, frozen=True, kw_only=True):
 class Scale(Object, frozen=True, kw_only=True):
     """One number of a workload, the same shape for every kind that can be scaled."""
 
-    KIND: ClassVar[str] = "Scale"
     API_VERSION: ClassVar[str] = "autoscaling/v1"
 
     spec: ScaleSpec = ScaleSpec()

@@ -117,7 +117,6 @@ class JobStatus(Struct, frozen=True, kw_only=True):
 class Job(Object, frozen=True, kw_only=True):
     """Pods that run to their end, until enough have succeeded or too many have failed."""
 
-    KIND: ClassVar[str] = "Job"
     API_VERSION: ClassVar[str] = "batch/v1"
     KEPT: ClassVar[tuple[str, ...]] = ("status",)
 

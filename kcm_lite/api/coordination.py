@@ -20,7 +20,6 @@ class LeaseSpec(Struct, frozen=True, kw_only=True):
 class Lease(Object, frozen=True, kw_only=True):
     """A claim that its holder must renew; leader election and node heartbeats use it."""
 
-    KIND: ClassVar[str] = "Lease"
     API_VERSION: ClassVar[str] = "coordination.k8s.io/v1"
     KEPT: ClassVar[tuple[str, ...]] = ("spec",)
 

@@ -170,7 +170,6 @@ class PodStatus(OpenStruct, frozen=True, kw_only=True):
 class Pod(Object, frozen=True, kw_only=True):
     """A group of containers on one node: what the workload controllers create and delete."""
 
-    KIND: ClassVar[str] = "Pod"
     API_VERSION: ClassVar[str] = "v1"
 
     spec: PodSpec = PodSpec()
@@ -209,7 +208,6 @@ class ReplicationControllerStatus(Struct, frozen=True, kw_only=True):
 class ReplicationController(Object, frozen=True, kw_only=True):
     """The older sibling of a ReplicaSet, with a plain map as selector."""
 
-    KIND: ClassVar[str] = "ReplicationController"
     API_VERSION: ClassVar[str] = "v1"
     KEPT: ClassVar[tuple[str, ...]] = ("status",)
 
@@ -247,7 +245,6 @@ class NodeStatus(OpenStruct, frozen=True, kw_only=True):
 class Node(Object, frozen=True, kw_only=True):
     """A machine that runs pods."""
 
-    KIND: ClassVar[str] = "Node"
     API_VERSION: ClassVar[str] = "v1"
 
     spec: NodeSpec = NodeSpec()
@@ -270,7 +267,6 @@ class NamespaceStatus(Struct, frozen=True, kw_only=True):
 class Namespace(Object, frozen=True, kw_only=True):
     """A room for names."""
 
-    KIND: ClassVar[str] = "Namespace"
     API_VERSION: ClassVar[str] = "v1"
 
     spec: NamespaceSpec = NamespaceSpec()
@@ -308,7 +304,6 @@ class Event(Object, frozen=True, kw_only=True):
 
     KEPT: ClassVar[tuple[str, ...]] = ("reporting_component", "reporting_instance")
 
-    KIND: ClassVar[str] = "Event"
     API_VERSION: ClassVar[str] = "v1"
 
     involved_object: ObjectReference = ObjectReference()
@@ -345,7 +340,6 @@ class ResourceQuotaStatus(Struct, frozen=True, kw_only=True):
 class ResourceQuota(Object, frozen=True, kw_only=True):
     """A limit on what a namespace may hold; admission refuses what goes over it."""
 
-    KIND: ClassVar[str] = "ResourceQuota"
     API_VERSION: ClassVar[str] = "v1"
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
@@ -355,7 +349,6 @@ class ResourceQuota(Object, frozen=True, kw_only=True):
 class ConfigMap(Object, frozen=True, kw_only=True):
     """Plain data; here mostly something that can own and be owned."""
 
-    KIND: ClassVar[str] = "ConfigMap"
     API_VERSION: ClassVar[str] = "v1"
 
     data: Mapping[str, str] = {}
@@ -366,7 +359,6 @@ class ConfigMap(Object, frozen=True, kw_only=True):
 class Binding(Object, frozen=True, kw_only=True):
     """A scheduler's verdict: this pod goes to that node."""
 
-    KIND: ClassVar[str] = "Binding"
     API_VERSION: ClassVar[str] = "v1"
 
     target: ObjectReference = ObjectReference()

@@ -89,12 +89,16 @@ class ObjectMeta(Struct, frozen=True, kw_only=True):
 class Object(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
 ):
-    """An API object. Subclasses name their ``kind`` and ``apiVersion`` as class variables."""
+    """An API object. A subclass is called as its ``kind``, and names its ``apiVersion``."""
 
     KIND: ClassVar[str] = ""
     API_VERSION: ClassVar[str] = ""
 
     metadata: ObjectMeta = ObjectMeta()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.KIND = cls.__name__
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):

@@ -14,10 +14,10 @@ SUFFIX_LENGTH = 5
 MAX_GENERATED_NAME_LENGTH = 63 - SUFFIX_LENGTH
 
 
-def random_suffix(rng: random.Random, length: int = SUFFIX_LENGTH) -> str:
+def random_suffix(rng: random.Random) -> str:
     """Return random letters of the safe alphabet."""
     choose = rng.random
-    return "".join([ALPHABET[int(choose() * 27)] for _ in range(length)])
+    return "".join([ALPHABET[int(choose() * 27)] for _ in range(SUFFIX_LENGTH)])
 
 
 def generate_name(base: str, rng: random.Random) -> str:

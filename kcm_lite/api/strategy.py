@@ -46,6 +46,7 @@ from kcm_lite.api.validation.meta import (
     updated,
     validate_generic_meta,
     validate_generic_meta_update,
+    validate_meta_update,
 )
 from kcm_lite.api.validation.pod import validate_pod
 from kcm_lite.api.validation.pod_update import validate_pod_status_update, validate_pod_update
@@ -294,7 +295,9 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         prepare_for_create=prepare_namespace_for_create,
         prepare_for_update=prepare_namespace_for_update,
         validate=core.validate_namespace,
-        validate_update=core.validate_namespace_update,
+        validate_update=lambda new, old: (
+            core.validate_namespace(new) + validate_meta_update(new.metadata, old.metadata)
+        ),
         validate_status_update=core.validate_namespace_status_update,
     ),
     Node: strategy(
@@ -327,8 +330,8 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
     ResourceQuota: strategy(
         ResourceQuota,
         validate=new(core.check_resource_quota),
-        validate_update=core.validate_resource_quota_update,
-        validate_status_update=updated(core.check_resource_quota_status),
+        validate_update=updated(core.check_quota_spec, core.same_scopes),
+        validate_status_update=updated(core.check_quota_status),
     ),
     ConfigMap: strategy(
         ConfigMap,
@@ -338,7 +341,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
     Event: strategy(
         Event,
         validate=core.validate_new_event,
-        validate_update=core.validate_event_update,
+        validate_update=lambda new, old: core.check_event(new),
         orphan_dependents=None,
     ),
     Deployment: strategy(
@@ -347,7 +350,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         prepare_for_update=prepare_deployment_for_update,
         prepare_for_status_update=prepare_deployment_for_status_update,
         validate=new(deployment.check_deployment),
-        validate_update=deployment.validate_deployment_update,
+        validate_update=updated(deployment.check_deployment, apps.same_selector),
         validate_status_update=deployment.validate_deployment_status_update,
         generation=True,
     ),
@@ -355,7 +358,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         ReplicaSet,
         default=defaults.default_replica_set,
         validate=new(apps.check_replica_set),
-        validate_update=apps.validate_replica_set_update,
+        validate_update=updated(apps.check_replica_set, apps.same_selector),
         validate_status_update=updated(apps.check_replica_counts),
         generation=True,
     ),

@@ -88,12 +88,12 @@ class Timeline(tuple[Line, ...]):
         return str(self)
 
 
-def timeline(trace: Trace, *, start: float = 0.0, end: float = float("inf")) -> Timeline:
-    """Return the lines of a run from ``start`` to ``end`` seconds, oldest first."""
+def timeline(trace: Trace, *, start: float = 0.0) -> Timeline:
+    """Return the lines of a run from ``start`` seconds on, oldest first."""
     lines: list[Line] = []
     open_lines: dict[tuple[str, str], Line] = {}
     for record in trace.records:
-        if not start <= record.t <= end:
+        if record.t < start:
             continue
         for thing in happenings(record):
             key = (thing.subject, thing.replaces or thing.what)

@@ -18,24 +18,22 @@ def lease_figure(
     start: float = 0.0,
     end: float | None = None,
     marks: Sequence[tuple[float, str]] = (),
-    lease: str = MAIN_LEASE,
 ) -> go.Figure:
     """Draw a row for each manager: its life, when it acts, and each write of the lease by it.
 
     Args:
         start, end: Seconds of the run; by default up to now.
         marks: What was done to them, and when.
-        lease: Under which lease.
     """
     end = replicas.cluster.now if end is None else end
     names = list(reversed(replicas.processes))
-    spans = [s for s in replicas.spans if s.lease == lease]
+    spans = [s for s in replicas.spans if s.lease == MAIN_LEASE]
     figure = go.Figure()
     lives = [(n, start, min(end, replicas.ended.get(n, end))) for n in names]
     _bars(figure, lives, "runs", LIVES, 3)
     acts = [(s.replica, max(start, s.start), min(end, s.end or end)) for s in spans]
     _bars(figure, [bar for bar in acts if bar[1] < bar[2]], "acts", ACTS, 16)
-    written = [c for c in replicas.changes(lease) if start <= c.t <= end and c.holder]
+    written = [c for c in replicas.changes() if start <= c.t <= end and c.holder]
     figure.add_scatter(
         x=[round(c.t, 2) for c in written],
         y=[c.holder for c in written],
@@ -43,7 +41,7 @@ def lease_figure(
         name="writes the lease",
         marker={"size": 6, "color": RENEWS, "symbol": "line-ns", "line": {"width": 2}},
     )
-    for spots, colour in ((replicas.gaps(lease), NOBODY), (replicas.overlaps(lease), TWO)):
+    for spots, colour in ((replicas.gaps(), NOBODY), (replicas.overlaps(), TWO)):
         for begin, stop in spots:
             if begin < end and stop > start:
                 figure.add_vrect(

@@ -18,7 +18,6 @@ from kcm_lite import __version__
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.scenario import Run
 from kcm_lite.sim.simulate import conditions, final_state, verdicts
-from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import timeline
 from kcm_lite.trace import Decision
 from kcm_lite.viz import frames, plots
@@ -168,12 +167,9 @@ def _verdicts(run: Run) -> list[str]:
 def _final(run: Run) -> list[str]:
     out = [f"<h2>After {stamp(run.scenario.until)}</h2>"]
     for name, table in final_state(run.cluster):
-        out += [f"<details open><summary>{escape(name)}</summary>", _table(table), "</details>"]
+        rows = _html_table(table.columns, table.rows)
+        out += [f"<details open><summary>{escape(name)}</summary>", rows, "</details>"]
     return out
-
-
-def _table(table: Table) -> str:
-    return _html_table(table.columns, table.rows)
 
 
 def _html_table(columns: Sequence[str], rows: Sequence[Sequence[str]], last: str = "") -> str:

@@ -97,7 +97,7 @@ def lanes_of(arrows: Sequence[Step]) -> list[str]:
     return fixed + [lane for lane in seen if lane not in fixed]
 
 
-def space_time(arrows: Sequence[Step], *, lanes: Sequence[str] = (), title: str = "") -> go.Figure:
+def space_time(arrows: Sequence[Step], *, lanes: Sequence[str] = ()) -> go.Figure:
     """Draw the arrows, numbered; hovering over a number tells the step.
 
     Args:
@@ -138,9 +138,8 @@ def space_time(arrows: Sequence[Step], *, lanes: Sequence[str] = (), title: str 
         showlegend=False,
     )
     figure.update_layout(
-        title=title or None,
         height=134 + 27 * len(arrows),
-        margin={"l": 62, "r": 16, "t": 94 if title else 70, "b": 16},
+        margin={"l": 62, "r": 16, "t": 70, "b": 16},
         xaxis={
             "tickvals": list(range(len(order))),
             "ticktext": lane_labels(order),

@@ -6,6 +6,7 @@ See: kubernetes ``pkg/apis/apps/validation``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kcm_lite.api.apps import ControllerRevision, DeploymentStatus, ReplicaSet, ReplicaSetStatus
 from kcm_lite.api.core import PodTemplateSpec, ReplicationController, ReplicationControllerStatus
@@ -29,10 +30,9 @@ def check_replica_set(rs: ReplicaSet) -> Causes:
     return causes + validate_selector_and_template(rs.spec.selector, rs.spec.template)
 
 
-def validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> Causes:
-    """Check an update: the selector cannot change."""
-    causes = validate_meta_update(new.metadata, old.metadata) + check_replica_set(new)
-    return causes + immutable(new.spec.selector, old.spec.selector, "spec.selector")
+def same_selector(new: Any, old: Any) -> Causes:
+    """Check that an update of a ReplicaSet or Deployment keeps the selector."""
+    return immutable(new.spec.selector, old.spec.selector, "spec.selector")
 
 
 def check_replica_counts(obj: ReplicaSet | ReplicationController) -> Causes:

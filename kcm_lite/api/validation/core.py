@@ -14,7 +14,6 @@ from kcm_lite.api.core import (
     Node,
     ReplicationController,
     ResourceQuota,
-    ResourceQuotaSpec,
     Taint,
 )
 from kcm_lite.api.quantity import parse_quantity
@@ -138,11 +137,6 @@ def validate_namespace(namespace: Namespace) -> Causes:
     return causes
 
 
-def validate_namespace_update(new: Namespace, old: Namespace) -> Causes:
-    """Check an update of a namespace."""
-    return validate_namespace(new) + validate_meta_update(new.metadata, old.metadata)
-
-
 def validate_namespace_status_update(new: Namespace, old: Namespace) -> Causes:
     """Check that the phase fits the deletion timestamp."""
     causes = validate_meta_update(new.metadata, old.metadata)
@@ -174,15 +168,14 @@ _POD_COMPUTE = frozenset(
 
 def check_resource_quota(quota: ResourceQuota) -> Causes:
     """Check a new quota."""
-    return _validate_quota_spec(quota.spec) + check_resource_quota_status(quota)
+    return check_quota_spec(quota) + check_quota_status(quota)
 
 
-def validate_resource_quota_update(new: ResourceQuota, old: ResourceQuota) -> Causes:
-    """Check an update: the scopes cannot change."""
-    causes = validate_meta_update(new.metadata, old.metadata) + _validate_quota_spec(new.spec)
-    if set(new.spec.scopes) != set(old.spec.scopes):
-        causes.append(invalid("spec.scopes", new.spec.scopes, IMMUTABLE))
-    return causes
+def same_scopes(new: ResourceQuota, old: ResourceQuota) -> Causes:
+    """Check that an update keeps the scopes."""
+    if set(new.spec.scopes) == set(old.spec.scopes):
+        return []
+    return [invalid("spec.scopes", new.spec.scopes, IMMUTABLE)]
 
 
 def _validate_amounts(amounts: Amounts, path: str) -> Causes:
@@ -193,13 +186,15 @@ def _validate_amounts(amounts: Amounts, path: str) -> Causes:
     return causes
 
 
-def check_resource_quota_status(quota: ResourceQuota) -> Causes:
+def check_quota_status(quota: ResourceQuota) -> Causes:
     """Check what is used, of what."""
     causes = _validate_amounts(quota.status.hard, "status.hard")
     return causes + _validate_amounts(quota.status.used, "status.used")
 
 
-def _validate_quota_spec(spec: ResourceQuotaSpec) -> Causes:
+def check_quota_spec(quota: ResourceQuota) -> Causes:
+    """Check what is allowed, and of which pods."""
+    spec = quota.spec
     causes = _validate_amounts(spec.hard, "spec.hard")
     for scope in spec.scopes:
         if scope not in SCOPES:
@@ -262,15 +257,11 @@ def validate_config_map_update(new: ConfigMap, old: ConfigMap) -> Causes:
 
 def validate_new_event(event: Event) -> Causes:
     """Check a new event; its name need not be a DNS name."""
-    return _validate_event(event) or validate_generic_meta(event.metadata, True)
+    return check_event(event) or validate_generic_meta(event.metadata, True)
 
 
-def validate_event_update(new: Event, old: Event) -> Causes:
-    """Check an update of an event."""
-    return _validate_event(new)
-
-
-def _validate_event(event: Event) -> Causes:
+def check_event(event: Event) -> Causes:
+    """Check what holds for new and for updated events."""
     causes: Causes = []
     involved, namespace = event.involved_object.namespace, event.metadata.namespace
     path = "involvedObject.namespace"

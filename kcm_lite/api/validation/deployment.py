@@ -18,7 +18,6 @@ from kcm_lite.api.validation.content import is_valid_percent
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, not_supported, required
 from kcm_lite.api.validation.meta import (
     all_invalid,
-    immutable,
     nonnegative,
     validate_meta_update,
 )
@@ -27,12 +26,6 @@ from kcm_lite.api.validation.podspecdiff import show_internal
 RECREATE, ROLLING_UPDATE = "Recreate", "RollingUpdate"
 ROLLBACK_TO = "deprecated.deployment.rollback.to"
 """The annotation that asks for a rollback to a revision; it holds the number."""
-
-
-def validate_deployment_update(new: Deployment, old: Deployment) -> Causes:
-    """Check an update: the selector cannot change."""
-    causes = validate_meta_update(new.metadata, old.metadata) + check_deployment(new)
-    return causes + immutable(new.spec.selector, old.spec.selector, "spec.selector")
 
 
 def validate_deployment_status_update(new: Deployment, old: Deployment) -> Causes:

@@ -5,6 +5,8 @@ See: kubernetes ``pkg/apis/batch/validation``.
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 from kcm_lite.api.batch import (
     INDEXED,
     JobSpec,
@@ -45,12 +47,14 @@ def _one_of(value: str, allowed: tuple[str, ...], path: str) -> Causes:
     return one_of(value, allowed, path, f"valid values: [{' '.join(map(quote, allowed))}]")
 
 
+def _at_most(items: Sized, limit: int, path: str) -> Causes:
+    return [too_many(path, len(items), limit)] if len(items) > limit else []
+
+
 def validate_pod_failure_policy(spec: JobSpec, policy: PodFailurePolicy) -> Causes:
     """Check what is to become of failed pods."""
     path = "spec.podFailurePolicy.rules"
-    causes: Causes = []
-    if len(policy.rules) > MOST_RULES:
-        causes.append(too_many(path, len(policy.rules), MOST_RULES))
+    causes = _at_most(policy.rules, MOST_RULES, path)
     for i, rule in enumerate(policy.rules):
         causes += _validate_rule(spec, rule, f"{path}[{i}]")
     return causes
@@ -78,9 +82,7 @@ def _validate_rule(spec: JobSpec, rule: PodFailurePolicyRule, path: str) -> Caus
 
 
 def _validate_conditions(patterns: tuple[OnPodCondition, ...], path: str) -> Causes:
-    causes: Causes = []
-    if len(patterns) > MOST_PATTERNS:
-        causes.append(too_many(path, len(patterns), MOST_PATTERNS))
+    causes = _at_most(patterns, MOST_PATTERNS, path)
     for i, pattern in enumerate(patterns):
         name = pattern.type
         causes += all_invalid(f"{path}[{i}].type", name, is_qualified_name(name))
@@ -98,8 +100,7 @@ def _validate_exit_codes(spec: JobSpec, codes: OnExitCodes, path: str) -> Causes
     path, values = f"{path}.values", codes.values
     if not values:
         causes.append(invalid(path, values, "at least one value is required"))
-    elif len(values) > MOST_EXIT_CODES:
-        causes.append(too_many(path, len(values), MOST_EXIT_CODES))
+    causes += _at_most(values, MOST_EXIT_CODES, path)
     for i, value in enumerate(values):
         if codes.operator == "In" and value == 0:
             causes.append(invalid(f"{path}[{i}]", value, "must not be 0 for the In operator"))
@@ -130,8 +131,7 @@ def validate_success_policy(spec: JobSpec, policy: SuccessPolicy) -> Causes:
     if not policy.rules:
         detail = "at least one rules must be specified when the successPolicy is specified"
         causes.append(required(path, detail))
-    if len(policy.rules) > MOST_RULES:
-        causes.append(too_many(path, len(policy.rules), MOST_RULES))
+    causes += _at_most(policy.rules, MOST_RULES, path)
     for i, rule in enumerate(policy.rules):
         causes += _validate_success_rule(spec, rule, f"{path}[{i}]")
     return causes

@@ -177,9 +177,18 @@ def new(
     return lambda obj: validate_meta(obj.metadata, namespaced=namespaced, rule=rule) + check(obj)
 
 
-def updated(check: Callable[[O], Causes]) -> Callable[[O, O], Causes]:
-    """Return the check of an update that may change all that ``check`` allows."""
-    return lambda new, old: validate_meta_update(new.metadata, old.metadata) + check(new)
+def updated(
+    check: Callable[[O], Causes], *rules: Callable[[O, O], Causes]
+) -> Callable[[O, O], Causes]:
+    """Return the check of an update that may change all that ``check`` and the rules allow."""
+
+    def validate(new: O, old: O) -> Causes:
+        causes = validate_meta_update(new.metadata, old.metadata) + check(new)
+        for rule in rules:
+            causes += rule(new, old)
+        return causes
+
+    return validate
 
 
 def validate_generic_meta_update(new: ObjectMeta, old: ObjectMeta) -> Causes:
