@@ -26,6 +26,8 @@ examples:
   kcm-lite simulate web.yaml --set-image app:2 --fail-ready 20%
                                                  a new image, and every fifth pod never gets ready
   kcm-lite simulate job.yaml --fail 30% --duration 20s..40s
+  kcm-lite simulate web.yaml --explain deploy/web
+                                                 and why: what was decided, what held it up
   kcm-lite simulate scenario.yaml --html run.html
                                                  a scenario with timed actions and expectations
 
@@ -92,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     rate = "requests a second of each controller; 0: no limit (default 20, as upstream)"
     _add(sim, "--qps", "N", rate, _rate)
     _add(sim, "--burst", "N", "requests at once (default 30)", _count)
+    _add(sim, "--explain", "KIND/NAME", "also tell why things happened to this object", _reference)
     sim.add_argument("--all", action="store_true", help="print every line, however many")
     _add(sim, "--json", "FILE", "also write timeline, objects, outcomes as JSON")
     _add(sim, "--html", "FILE", "also write one page with plots")
@@ -143,6 +146,17 @@ def _share(text: str) -> Any:
     from kcm_lite.sim.chance import parse_share
 
     return parse_share(text)
+
+
+def _reference(text: str) -> tuple[str, str]:
+    """Return ``kind/name`` and the namespace, which may be empty."""
+    from kcm_lite.sim.kinds import resource_named
+
+    parts = text.split("/")
+    if len(parts) not in (2, 3) or not all(parts):
+        raise ValueError(f'got "{text}", want kind/name or kind/namespace/name: rs/web')
+    resource_named(parts[0])
+    return f"{parts[0]}/{parts[-1]}", parts[1] if len(parts) == 3 else ""
 
 
 def _count(text: str, most: float = math.inf, want: str = "a whole number >= 0") -> int:
@@ -215,6 +229,9 @@ def _simulate(args: argparse.Namespace) -> int:
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}")
     print("\n".join(report(run, every_line=args.all)))
+    if args.explain is not None:
+        ref, namespace = args.explain
+        print(f"\n{run.cluster.explain(ref, namespace=namespace)}")
     try:
         if args.json:
             text = json.dumps(as_json(run), indent=1, ensure_ascii=False)

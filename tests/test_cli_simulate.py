@@ -15,7 +15,7 @@ from kcm_lite.api.yaml import dump
 from kcm_lite.cli import main
 from kcm_lite.sim.simulate import Meter, shortened
 from tests.golden.replay import OWN
-from tests.sim_support import pod, replica_set
+from tests.sim_support import deployment, pod, replica_set
 
 Capture = pytest.CaptureFixture[str]
 
@@ -310,3 +310,31 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith("default")
+
+
+def test_explain_adds_the_reasons_of_one_object(tmp_path: Path, capsys: Capture) -> None:
+    path = write(tmp_path / "web.yaml", deployment(2))
+    code, out, _ = call(capsys, path, "--explain", "deploy/web")
+    assert code == 0
+    assert re.search(r"^Deployment/web$.*^  \S+  create ReplicaSet/web-", out, re.M | re.S)
+    assert (
+        "Deployment/web: the trace says nothing"
+        in call(capsys, path, "--explain", "deploy/other/web")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("web", 'got "web", want kind/name or kind/namespace/name'),
+        ("rs/", 'got "rs/", want kind/name'),
+        ("jub/web", 'kind "jub" is not simulated (did you mean "Job"?)'),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(
+    ref: str, told: str, tmp_path: Path, capsys: Capture
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        call(capsys, write(tmp_path / "web.yaml", deployment(2)), "--explain", ref)
+    assert ended.value.code == 2
+    assert f"argument --explain: {told}" in capsys.readouterr().err

@@ -70,6 +70,7 @@ async def sync_deployment(dc: DeploymentController, key: str) -> None:
         return
     await check_paused_conditions(dc, view)
     if d.spec.paused:
+        decide(dc, d, "paused", d, "it may be scaled, but gets no new set")
         await sync(dc, view)
     elif (wish := rollback_to(view.d)) is not None:
         await rollback(dc, view, wish)

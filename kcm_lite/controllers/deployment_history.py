@@ -83,6 +83,7 @@ async def rollback(dc: DeploymentController, view: View, wish: int) -> None:
         target = None
     else:
         view.d = rolled_back(view.d, target)
+        decide(dc, view.d, "rollback", target, f"its template comes back, of revision {wish}")
     await dc.client.update(without_wish(view.d))
     if target is not None:
         done = f"Rolled back deployment {called} to revision {wish}"
@@ -109,4 +110,5 @@ def without_wish(d: Deployment) -> Deployment:
 
 def warn(dc: DeploymentController, d: Deployment, reason: str, message: str) -> None:
     """Tell people why there is no rollback."""
+    decide(dc, d, "rollback", d, f"none: {message}")
     dc.recorder.event(d, "Warning", reason, message)

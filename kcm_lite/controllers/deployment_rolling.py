@@ -17,10 +17,12 @@ from kcm_lite.controllers.deployment_sets import (
     scale_replica_set,
 )
 from kcm_lite.controllers.deployment_status import sync_rollout_status
-from kcm_lite.controllers.deployment_types import DeploymentController, View
+from kcm_lite.controllers.deployment_types import DeploymentController, View, decide
 from kcm_lite.controllers.rollout import (
     active,
     deployment_complete,
+    held_by,
+    max_surge,
     new_rs_new_replicas,
     scale_down_steps,
     total,
@@ -37,8 +39,11 @@ async def rollout_rolling(dc: DeploymentController, view: View) -> None:
     if not (
         await reconcile_new_replica_set(dc, view, new, old)
         or await reconcile_old_replica_sets(dc, view, new, active(old))
-    ) and deployment_complete(view.d, view.d.status):
-        await cleanup_deployment(dc, view.d, old)
+    ):
+        if deployment_complete(view.d, view.d.status):
+            await cleanup_deployment(dc, view.d, old)
+        elif dc.trace is not None and dc.trace.detail:
+            decide(dc, view.d, "hold", view.d, held_by(view.d, old, new))
     await sync_rollout_status(dc, view, new, old)
 
 
@@ -55,6 +60,7 @@ async def reconcile_new_replica_set(
         return True
     size = new_rs_new_replicas(d, [*old, new], new)
     why = f"{total([*old, new])} pods are wanted by all sets, {size - have} more fit"
+    why += f" under {want + max_surge(d)}"
     await scale_replica_set(dc, d, new, size, why)
     return size != have
 
@@ -87,6 +93,9 @@ async def rollout_recreate(dc: DeploymentController, view: View) -> None:
         await scale_replica_set(dc, view.d, new, wanted(view.d), "the old pods are gone")
         if deployment_complete(view.d, view.d.status):
             await cleanup_deployment(dc, view.d, old)
+    elif not busy:
+        left = sum(rs.status.replicas for rs in old)
+        decide(dc, view.d, "hold", view.d, f"Recreate: old pods are left, {left} reported")
     await sync_rollout_status(dc, view, new, old)
 
 

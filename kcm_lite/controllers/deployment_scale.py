@@ -34,7 +34,13 @@ from kcm_lite.controllers.proportions import (
     is_saturated,
     proportional_sizes,
 )
-from kcm_lite.controllers.rollout import active, by_creation, is_rolling_update, wanted
+from kcm_lite.controllers.rollout import (
+    active,
+    by_creation,
+    is_rolling_update,
+    max_surge,
+    wanted,
+)
 
 
 # %% book/09b_revisions_and_scaling.ipynb#83dc9cd4
@@ -71,8 +77,9 @@ async def scale(
             await scale_replica_set(dc, d, rs, 0, "the new set has every pod that is wanted")
     elif is_rolling_update(d):
         sets = active([*by_creation(old)[::-1], *([] if new is None else [new])])
+        share = f"its share of {wanted(d) + max_surge(d)}, the surge included, stays the same"
         for rs, size in proportional_sizes(d, sets):
-            await scale_replica_set(dc, d, rs, size, "its share stays the same", force=True)
+            await scale_replica_set(dc, d, rs, size, share, force=True)
 
 
 # %% book/09b_revisions_and_scaling.ipynb#f19d1bec

@@ -116,9 +116,9 @@ async def create_new_replica_set(
     name, size = created.metadata.name, wanted(rs)
     if is_new and size > 0:
         tell_scaled(dc, d, name, 0, size)
-        decide(
-            dc, d, "create", created, f"no set has this template; {size} of its pods fit at first"
-        )
+    if is_new:
+        text = f"no set has this template; {size} of its pods fit at first"
+        decide(dc, d, "create", created, text)
     view.d = set_deployment_revision(d, number)
     if is_new and has_progress_deadline(d):
         note(dc, view, "True", NEW, f"Created new replica set {quote(name)}")

@@ -193,6 +193,7 @@ async def sync_rollout_status(
     if status == d.status:
         requeue_stuck_deployment(dc, d, status)
     else:
+        record_timeout(dc, d, status, now)
         await dc.client.update_status(replace(d, status=status))
 
 
@@ -218,8 +219,21 @@ def requeue_stuck_deployment(
         return
     since = current.last_update_time or EPOCH
     left = (since - dc.clock.now()).total_seconds() + deadline
+    decide(dc, d, "requeue", d, f"no progress: if there is none for {left:g} s more, say so")
     if left < 1:
         dc.queue.add_rate_limited(object_key(d))
+    else:
+        dc.queue.add_after(object_key(d), left + 1)
+
+
+def record_timeout(
+    dc: DeploymentController, d: Deployment, status: DeploymentStatus, now: datetime
+) -> None:
+    """Record that the status says for the first time that the deadline has passed."""
+    before, after = (find_condition(s, PROGRESSING) for s in (d.status, status))
+    if before is None or after is None or TIMED_OUT in (before.reason, None):
         return
-    decide(dc, d, "requeue", d, f"no progress: if there is none for {left:g} s more, say so")
-    dc.queue.add_after(object_key(d), left + 1)
+    if after.reason == TIMED_OUT:
+        spent = (now - (before.last_update_time or EPOCH)).total_seconds()
+        limit = d.spec.progress_deadline_seconds
+        decide(dc, d, "deadline", d, f"no progress for {spent:g} s, {limit} s are allowed")

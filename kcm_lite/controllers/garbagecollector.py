@@ -239,6 +239,8 @@ async def collect(gc: GarbageCollector, node: Node, latest: Object) -> None:
     """Decide by the owners of ``latest`` what becomes of it, and do it."""
     refs = await classify_references(gc, node.identity, latest.metadata.owner_references)
     lost = [ref.uid for ref in [*refs.dangling, *refs.waiting]]
+    for ref in refs.dangling:
+        decide(gc, node, "absent owner", f"{ref.kind}/{ref.name} is gone")
     if refs.solid:
         if lost:
             decide(
@@ -319,6 +321,7 @@ async def unblock_owners(gc: GarbageCollector, node: Node) -> None:
         if r.block_owner_deletion
     ]
     if refs:
+        decide(gc, node, "unblock", f"{len(refs)} owners need not wait: perhaps a circle")
         await patch(
             gc, node.identity, {"metadata": {"uid": node.identity.uid, "ownerReferences": refs}}
         )
@@ -328,7 +331,11 @@ async def unblock_owners(gc: GarbageCollector, node: Node) -> None:
 async def process_deleting_dependents(gc: GarbageCollector, node: Node) -> None:
     """Let a foreground owner go when nothing blocks it; queue what still does."""
     blocking = blocking_dependents(node)
-    if not blocking:
+    if blocking:
+        free = len(node.dependents) - len(blocking)
+        decide(gc, node, "wait", f"{len(blocking)} dependents block it, {free} do not")
+    else:
+        decide(gc, node, "finalizer", f"none of {len(node.dependents)} dependents blocks it")
         await remove_finalizer(gc, node.identity, "foregroundDeletion")
     for dependent in blocking:
         if not dependent.deleting_dependents:
@@ -342,6 +349,7 @@ async def attempt_to_orphan(gc: GarbageCollector, node: Node) -> None:
         ExceptionGroup: Some dependents could not be patched; tried again later.
     """
     owner = node.identity
+    decide(gc, node, "orphan", f"{len(node.dependents)} dependents stay without it")
     results = await asyncio.gather(
         *(
             patch(gc, dependent.identity, release_patch([owner.uid], dependent.identity.uid))

@@ -59,6 +59,7 @@ from kcm_lite.controllers.job_types import (
     View,
     condition,
     decide,
+    record_wait,
     true_condition,
 )
 from kcm_lite.controllers.replicaset import ensure_ready, note_write
@@ -93,7 +94,7 @@ async def sync_job(jc: JobController, key: str) -> None:
         jc.consistency.clear(key)
         jc.backoff.pop(key, None)
     elif job.spec.managed_by not in (None, JOB_CONTROLLER):
-        return  # somebody else's
+        decide(jc, key, "skip", key, f"spec.managedBy is {job.spec.managed_by}")
     elif is_job_finished(job):
         jc.backoff.pop(key, None)
         jc.consistency.clear(key, job.metadata.uid)
@@ -109,6 +110,8 @@ async def sync_job(jc: JobController, key: str) -> None:
 async def step(jc: JobController, job: Job) -> None:
     """Look, judge, act on the pods, count."""
     may_act = jc.expectations.satisfied_expectations(object_key(job))
+    if not may_act:
+        record_wait(jc, object_key(job))
     view = look(jc, job, await claim_pods(jc, job))
     view.end = judge(jc, view)
     before, suspended = view.status, False
@@ -145,7 +148,11 @@ def look(jc: JobController, job: Job, pods: list[Pod]) -> View:
         job, pods, uncounted.succeeded, uncounted.failed, view.removals
     )
     policy = job.spec.pod_failure_policy
-    counted = sum(match_pod_failure_policy(policy, pod).counts for pod in failed)
+    matches = [match_pod_failure_policy(policy, pod) for pod in failed]
+    counted = sum(match.counts for match in matches)
+    if policy is not None:
+        for pod, match in zip(failed, matches, strict=True):
+            decide(jc, view.key, "policy", object_key(pod), match.text)
     view.succeeded = status.succeeded + len(succeeded) + len(uncounted.succeeded)
     view.failed = status.failed + counted + len(uncounted.failed)
     view.record = next_record(jc.backoff.get(view.key, NO_FAILURES), succeeded, failed)
@@ -190,6 +197,8 @@ def _failure(jc: JobController, view: View) -> tuple[str, str]:
         left = (deadline - jc.clock.now()).total_seconds()
         if left <= 0:
             return "DeadlineExceeded", "Job was active longer than specified deadline"
+        text = f"{left:g} s are left of {spec.active_deadline_seconds}"
+        decide(jc, view.key, "deadline", view.key, text)
         jc.queue.add_after(view.key, left)
     if view.failed_indexes is not None:
         bad, limit = total(view.failed_indexes), spec.max_failed_indexes
@@ -227,6 +236,8 @@ async def go_on(jc: JobController, view: View, may_act: bool) -> tuple[Exception
         message = "Reached expected number of succeeded pods"
         now = jc.clock.timestamp()
         view.end = condition(CRITERIA_MET, "True", "CompletionsReached", message, now)
+        text = f"CompletionsReached: {view.succeeded} of {'any' if wanted is None else wanted}"
+        decide(jc, view.key, "end", view.key, text)
         return error, False
     return error, managed and note_suspension(jc, view)
 

@@ -117,3 +117,5 @@ async def free_orphan(jc: JobController, pod: Pod) -> None:
             await jc.pod_control.patch_pod(meta.namespace, meta.name, REMOVE_FINALIZER)
         except NotFound:
             return
+        owner = f"{meta.namespace}/{ref.name}" if ref is not None else object_key(pod)
+        decide(jc, owner, "finalizer", object_key(pod), "no Job will count it any more")

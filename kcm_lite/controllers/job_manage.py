@@ -28,6 +28,7 @@ from kcm_lite.controllers.job_indexes import (
     UNKNOWN,
     completion_index,
     first_pending,
+    format_indexes,
     indexes_of,
     merge,
     with_indexes,
@@ -77,6 +78,9 @@ async def manage_job(jc: JobController, view: View) -> Exception | None:
         return await delete_surplus(jc, view, surplus[:most])
     terminating = view.terminating if only_replace_failed_pods(job) else 0
     missing = wanted_active(view) - terminating - active
+    if terminating and wanted_active(view) > active:
+        why = f"{terminating} pods on their way out are replaced when they have ended"
+        decide(jc, view.key, "hold", view.key, why)
     note_action(jc, view, PODS_CREATED if missing > 0 else TRACKING)
     return await create_missing(jc, view, missing) if missing > 0 else None
 
@@ -150,8 +154,15 @@ async def create_pods(
                 refused += 1
                 raise
 
+    def report(size: int, failures: int) -> None:
+        end = f", {failures} failed" if failures else ""
+        decide(jc, key, "batch", key, f"{size} of {count} at once{end}")
+
+    if indexes:
+        some = format_indexes(with_indexes((), indexes))
+        decide(jc, key, "index", key, f"{some}: the lowest that are free")
     start = SLOW_START_INITIAL_BATCH_SIZE
-    successes, error = await slow_start_batch(count, start, create)
+    successes, error = await slow_start_batch(count, start, create, on_batch=report)
     jc.expectations.lower_expectations(key, count - successes, 0)
     view.active_count += successes
     if jc.metrics is not None:
@@ -255,7 +266,10 @@ async def delete_surplus(jc: JobController, view: View, pods: Sequence[Pod]) -> 
     """Delete pods that are not to be counted: the finalizer goes first, then the pod."""
     key, errors = view.key, list[Exception]()
     jc.expectations.expect_deletions(key, len(pods))
-    decide(jc, key, "remove", key, f"{len(pods)} pods too many: they will not be counted")
+    if pods:
+        wanted = 0 if view.job.spec.suspend else wanted_active(view)
+        text = f"{len(view.active)} active, {wanted} wanted: {len(pods)} go uncounted"
+        decide(jc, key, "remove", key, text)
 
     async def delete(pod: Pod) -> None:
         meta = pod.metadata

@@ -24,10 +24,17 @@ class FailureMatch:
     Attributes:
         action: Of the rule that matched; empty if none did.
         message: Why the whole Job fails, if it does.
+        rule: The number of the rule.
     """
 
     action: str = ""
     message: str = ""
+    rule: int = 0
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        return f"rule {self.rule} says {self.action}" if self.action else "no rule: it counts"
 
     @property
     def counts(self) -> bool:
@@ -40,9 +47,10 @@ def match_pod_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> Failu
     for number, rule in enumerate(policy.rules if policy is not None else ()):
         why = _why(rule, pod)
         if why and rule.action in ("Ignore", "FailIndex", "Count"):
-            return FailureMatch(rule.action)
+            return FailureMatch(rule.action, rule=number)
         if why and rule.action == "FailJob":
-            return FailureMatch("FailJob", f"{why} matching FailJob rule at index {number}")
+            message = f"{why} matching FailJob rule at index {number}"
+            return FailureMatch("FailJob", message, number)
     return FailureMatch()
 
 

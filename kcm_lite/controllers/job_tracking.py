@@ -19,7 +19,7 @@ from kcm_lite.api.batch import (
 )
 from kcm_lite.api.core import Pod
 from kcm_lite.api.errors import NotFound
-from kcm_lite.api.meta import replace
+from kcm_lite.api.meta import object_key, replace
 from kcm_lite.controllers.job_indexes import completion_index, format_indexes, has_index, total
 from kcm_lite.controllers.job_metrics import count_ended_pods, count_policy_actions, mode
 from kcm_lite.controllers.job_pods import has_tracking_finalizer, has_valid_index, is_pod_failed
@@ -34,6 +34,7 @@ from kcm_lite.controllers.job_types import (
     JobController,
     View,
     condition,
+    decide,
     true_condition,
     with_condition,
     write_status,
@@ -203,6 +204,8 @@ def enact_end(jc: JobController, view: View) -> bool:
     if end is None or status.uncounted_terminated_pods not in (None, NOTHING):
         return False
     if view.terminating > 0:
+        text = f"{end.type} waits for {view.terminating} pods on their way out"
+        decide(jc, view.key, "wait", view.key, text)
         return False
     status = replace(status, conditions=with_condition(status.conditions, end) or status.conditions)
     if end.type == COMPLETE:
@@ -224,6 +227,7 @@ def note_suspension(jc: JobController, view: View) -> bool:
     if not on or jc.gates.clear_start_time:
         start = None if on else now
     view.status = replace(view.status, conditions=conditions, start_time=start)
+    decide(jc, view.key, what, view.key, f"spec.suspend is {str(on).lower()}")
     jc.recorder.event(view.job, "Normal", what.capitalize(), f"Job {what}")
     return True
 
@@ -268,6 +272,13 @@ async def remove_tracking_finalizers(
                 errors.append(error)
                 return
         freed.add(meta.uid)
+        decide(jc, key, "finalizer", object_key(pod), _why_free(pod))
 
     await asyncio.gather(*[remove(pod) for pod in pods])
     return freed, errors[0] if errors else None
+
+
+def _why_free(pod: Pod) -> str:
+    phase = pod.status.phase
+    ended = phase in ("Succeeded", "Failed")
+    return f"it is noted as {phase}" if ended else f"it is {phase}, and its Job is over"

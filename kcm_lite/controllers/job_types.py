@@ -245,6 +245,14 @@ def decide(jc: JobController, key: str, what: str, subject: str, reason: str) ->
         jc.trace.write(Decision(jc.clock.time(), AGENT, key, what, subject, reason))
 
 
+def record_wait(jc: JobController, key: str) -> None:
+    """Record what has been written and not yet been seen."""
+    counts = jc.expectations.get(key)
+    if counts is not None:
+        text = f"still to be seen: {counts.add} creations, {counts.dele} deletions"
+        decide(jc, key, "wait", key, text)
+
+
 async def write_status(jc: JobController, view: View) -> None:
     """Write the status, and go on with the Job as the server has it then.
 

@@ -105,6 +105,8 @@ def choose_victims(
 ) -> list[Pod]:
     """Pick the pods that go, and record why each goes before the first one that stays."""
     if count >= len(active):
+        text = f"all {len(active)} pods go: the order does not matter"
+        decide(rsc, object_key(rs), "all go", object_key(rs), text)
         return list(active)
     now, gates = rsc.clock.now(), rsc.gates
     rules = VictimRules(

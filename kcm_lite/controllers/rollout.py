@@ -166,6 +166,18 @@ def scale_down_steps(
             spare -= go
 
 
+def held_by(d: Deployment, old: Sequence[ReplicaSet], new: ReplicaSet) -> str:
+    """Say which limits keep a rollout from its next step, or else what it waits for."""
+    sets, limits = [*old, new], []
+    if wanted(new) < wanted(d):
+        most = wanted(d) + max_surge(d)
+        limits.append(f"maxSurge: {total(sets)} pods are wanted, at most {most} may be")
+    if active(old):
+        least = wanted(d) - max_unavailable(d)
+        limits.append(f"maxUnavailable: {available(sets)} are available, {least} must stay")
+    return "; ".join(limits) or f"{available([new])} of {wanted(d)} new pods are available"
+
+
 # %% book/09_deployment.ipynb#1fdac613
 def deployment_complete(d: Deployment, status: DeploymentStatus) -> bool:
     """Whether all wanted pods are of the new template and available, and there are no others."""

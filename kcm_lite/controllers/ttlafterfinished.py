@@ -20,7 +20,7 @@ from kcm_lite.client.metrics import Histogram, Registry, exponential_buckets, qu
 from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import Clock
 from kcm_lite.reconcile.worker import start_workers
-from kcm_lite.trace import Trace
+from kcm_lite.trace import Decision, Trace
 
 # %% book/08_job.ipynb#a18bc3ed
 AGENT = "ttl-after-finished-controller"
@@ -81,6 +81,9 @@ async def process_job(tc: TTLController, key: str) -> None:
     except NotFound:
         return
     if is_expired(tc, fresh):
+        late = (tc.clock.now() - expires_at(fresh)).total_seconds()
+        ttl = fresh.spec.ttl_seconds_after_finished
+        decide(tc, key, f"deleted: it ended {ttl} s ago, and {late:g} s more")
         options = DeleteOptions(
             propagation_policy="Foreground", preconditions=Preconditions(uid=fresh.metadata.uid)
         )
@@ -95,8 +98,16 @@ def is_expired(tc: TTLController, job: Job) -> bool:
         return False
     left = (expires_at(job) - tc.clock.now()).total_seconds()
     if left > 0:
+        ttl = job.spec.ttl_seconds_after_finished
+        decide(tc, object_key(job), f"{left:g} s are left of {ttl} after its end")
         tc.queue.add_after(object_key(job), left)
     return left <= 0
+
+
+def decide(tc: TTLController, key: str, reason: str) -> None:
+    """Put into the trace how long a Job may stay, and why it goes."""
+    if tc.trace is not None and tc.trace.detail:
+        tc.trace.write(Decision(tc.clock.time(), AGENT, key, "ttl", key, reason))
 
 
 # %% book/08_job.ipynb#3b71aba6

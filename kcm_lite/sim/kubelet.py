@@ -17,7 +17,14 @@ from contextlib import suppress
 
 from kcm_lite.api.core import Binding, ObjectReference, Pod, PodStatus
 from kcm_lite.api.errors import Conflict, NotFound
-from kcm_lite.api.meta import Condition, DeleteOptions, ObjectMeta, Preconditions, replace
+from kcm_lite.api.meta import (
+    Condition,
+    DeleteOptions,
+    ObjectMeta,
+    Preconditions,
+    object_key,
+    replace,
+)
 from kcm_lite.api.request import Request, WatchEvent
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import Clock
@@ -26,6 +33,7 @@ from kcm_lite.sim.nodes import Machines
 from kcm_lite.sim.podstatus import Seen, finished_status, running_status, started_status
 from kcm_lite.sim.profile import COMPLETION_INDEX, Profile, behaviour_of
 from kcm_lite.sim.scheduler import Scheduler
+from kcm_lite.trace import Decision
 
 GRIDDED = frozenset({"ready", "exit", "term"})
 TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -67,6 +75,7 @@ class Kubelets:
         self._timer: TimerHandle | None = None
         self._armed = math.inf
         self._last = -math.inf  # when the last gridded transition was due
+        self._pending: dict[str, str] = {}  # by uid: why it has no node
         self._missed: dict[str, list[tuple[str, str]]] = {}  # by silent node: what was due
 
     def on_pod(self, event: WatchEvent) -> None:
@@ -85,6 +94,8 @@ class Kubelets:
             seen = self.pods[uid] = Seen(pod, self.count, behaviour)
             if not pod.spec.node_name and not behaviour.never_schedule:
                 self._plan(now + behaviour.schedule_after, "bind", seen)
+            elif not pod.spec.node_name:
+                self._record_pending(pod, "the profile says neverSchedule")
         seen.pod = pod
         if pod.spec.node_name and not seen.bound:
             seen.bound = True
@@ -185,6 +196,8 @@ class Kubelets:
         meta = seen.pod.metadata
         node = self.scheduler.pick(seen.pod, seen.behaviour.node)
         if node is None:
+            why = self.scheduler.why_none(seen.pod, seen.behaviour.node)
+            self._record_pending(seen.pod, why)
             self._plan(due + RETRY, "bind", seen)
             return
         binding = Binding(
@@ -202,6 +215,13 @@ class Kubelets:
                 agent="scheduler",
             )
         )
+
+    def _record_pending(self, pod: Pod, why: str) -> None:
+        """Record why a pod has no node, each time that the reason is another one."""
+        trace, key = self.server.registry.trace, object_key(pod)
+        if trace is not None and trace.detail and self._pending.get(pod.metadata.uid) != why:
+            self._pending[pod.metadata.uid] = why
+            trace.write(Decision(self.clock.time(), "scheduler", key, "pending", key, why))
 
     def _start(self, seen: Seen, due: float) -> None:
         behaviour, now = seen.behaviour, self.clock.timestamp()

@@ -6,6 +6,7 @@ a DaemonSet names the node. A toleration is compared by key and value, whatever 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,17 @@ class Scheduler:
         self.turn += 1
         return fit[(self.turn - 1) % len(fit)]
 
+    def why_none(self, pod: Pod, forced: int | None) -> str:
+        """Say what keeps a pod from the nodes, when `pick` finds none."""
+        nodes = self.machines.by_name
+        if pod.spec.affinity and (names := list(_required_names(pod.spec.affinity))):
+            return f"it demands {names[0]}, which is not there"
+        if forced is not None:
+            return f"the profile demands node {forced} of {len(nodes)}"
+        reasons = Counter(_obstacle(machine) for machine in nodes.values())
+        told = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
+        return f"none of {len(nodes)} nodes takes it{': ' if told else ''}{told}"
+
     def _names(self, tolerations: tuple[Toleration, ...]) -> list[str]:
         """Return the fit nodes; pods of one template share theirs, and most ask in a row."""
         version, known, fit = self._fit
@@ -53,6 +65,15 @@ class Scheduler:
             fit = [m.name for m in nodes if takes(m, tolerations)]
             self._fit = self.machines.version, tolerations, fit
         return fit
+
+
+def _obstacle(machine: Machine) -> str:
+    """Say why a node takes no pod that does not tolerate its taints."""
+    if not machine.ready or machine.frozen:
+        return "not ready"
+    if machine.unschedulable:
+        return "unschedulable"
+    return "with the taint " + ", ".join(t.key for t in machine.taints)
 
 
 def takes(machine: Machine, tolerations: tuple[Toleration, ...]) -> bool:
