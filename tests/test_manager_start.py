@@ -91,6 +91,12 @@ def test_two_contexts_share_nothing(managed: Managed) -> None:
     assert one.crew.tasks and not two.crew.tasks and not two.informers_started.is_set()
 
 
+def test_the_time_between_reminders_is_one_to_two_periods(managed: Managed) -> None:
+    periods = [managed(seed=seed).controllers.informers.options.resync for seed in range(20)]
+    assert all(12 * 3600 <= period <= 24 * 3600 for period in periods)
+    assert len(set(periods)) == 20 and max(periods) - min(periods) > 6 * 3600
+
+
 # ---- building
 
 
@@ -170,6 +176,8 @@ def test_informers_start_when_all_have_been_built_and_before_any_controller_runs
     for name, build in CONTROLLERS.items():
         monkeypatch.setitem(controllers_context.CONTROLLERS, name, spy(name, build))
     cluster.clock.run(run(context))
+    names = [task.get_name() for task in context.crew.tasks]
+    assert names[-len(CONTROLLERS) :] == [n for n in new_controller_descriptors() if n in names]
     cluster.run_for(1)
     assert events == ["build"] * len(CONTROLLERS) + ["run"] * len(CONTROLLERS)
     assert all(len(informer.tasks) <= 2 for informer in informers(context))  # started once
