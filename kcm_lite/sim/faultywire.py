@@ -96,7 +96,7 @@ class FaultyWire(InMemoryTransport):
         self, request: Request, reply: Future[Any], back: float, instead: Answer | None
     ) -> None:
         """Let the server act, unless a rule decides otherwise, and send what it says back."""
-        if self.lost.pop(id(request), None) is not None:
+        if self.lost and self.lost.pop(id(request), None) is not None:
             return
         answer: Any = None
         error: Exception | None = None

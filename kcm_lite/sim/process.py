@@ -39,6 +39,7 @@ class Process:
         self.alive = True
         self.frozen = False
         self.cut_off = False
+        self.hindered = False  # frozen, cut off or dead: it can neither send nor receive
         self.clock = ProcessClock(self, clock, ahead, rate)
         self.transport = ProcessTransport(self, transport)
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -58,6 +59,7 @@ class Process:
     def kill(self) -> None:
         """End it at once: nothing more is sent, no code of its own cleans up."""
         self.alive = False
+        self.hindered = True
         for watch in self.transport.watches:
             watch.stop()
         for task in list(self.tasks):
@@ -65,17 +67,13 @@ class Process:
         self._notify()
 
     def _notify(self) -> None:
+        self.hindered = self.frozen or self.cut_off or not self.alive
         self._changed.set()
         self._changed = asyncio.Event()
         if not self.frozen:
             held, self._held = self._held, []
             for callback in held:
                 callback()
-
-    @property
-    def hindered(self) -> bool:
-        """Whether it cannot send or receive now."""
-        return self.frozen or self.cut_off or not self.alive
 
     async def wait_while_frozen(self) -> None:
         """Wait until it may go on."""
@@ -102,20 +100,24 @@ class Process:
 
 
 class ProcessClock:
-    """The time of one process (``Clock``)."""
+    """The time of one process (``Clock``).
+
+    Attributes:
+        time: Seconds, as this process counts them.
+    """
 
     def __init__(self, process: Process, clock: Clock, ahead: float, rate: float) -> None:
         self.process, self.base, self.rate = process, clock, rate
         self._start = clock.now() - timedelta(seconds=clock.time())
+        self.time: Callable[[], float] = clock.time if rate == 1 else self._time
         self.set_ahead(ahead)
 
     def set_ahead(self, seconds: float) -> None:
         """Set by how much its wall clock is ahead of the others; less than 0: behind."""
         self.ahead = timedelta(seconds=seconds)
 
-    def time(self) -> float:
-        """Seconds, as this process counts them."""
-        return self.base.time() if self.rate == 1 else round(self.base.time() * self.rate, 9)
+    def _time(self) -> float:
+        return round(self.base.time() * self.rate, 9)
 
     def now(self) -> datetime:
         """The date and time that this process believes in."""
@@ -186,7 +188,8 @@ class ProcessTransport:
         process = self.process
         if process.hindered:
             await process.reach_network()
-        self.pending[id(request)] = request
+        number = id(request)
+        self.pending[number] = request
         try:
             answer = await self.base.call(request)
         except (StatusError, OSError):
@@ -194,7 +197,7 @@ class ProcessTransport:
                 await process.reach_network()
             raise
         finally:
-            del self.pending[id(request)]
+            del self.pending[number]
         if process.hindered:
             await process.reach_network()
         return answer
