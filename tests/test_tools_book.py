@@ -15,7 +15,7 @@ import kcm_lite
 from tests.tools_support import INDEX, PAGE, ROOT, build_book, code, lay_book, text
 
 sys.path.append(str(ROOT / "_ext"))
-from kcm_book import cells, package_digest, reference, repository
+from kcm_book import cells, digest_of, reference, repository
 
 
 @pytest.fixture(scope="module")
@@ -257,17 +257,20 @@ def test_a_folder_without_git_has_no_remote(tmp_path: Path) -> None:
 def test_the_cache_follows_every_file_of_the_package(tmp_path: Path) -> None:
     (tmp_path / "room").mkdir()
     (tmp_path / "room/a.py").write_text("X = 1\n")
-    seen = [package_digest(tmp_path)]
+    seen = [digest_of(tmp_path)]
     (tmp_path / "room/a.py").write_text("X = 2\n")
-    seen.append(package_digest(tmp_path))
+    seen.append(digest_of(tmp_path))
     (tmp_path / "room/a.py").rename(tmp_path / "room/b.py")
-    seen.append(package_digest(tmp_path))
+    seen.append(digest_of(tmp_path))
     (tmp_path / "room/data.yaml").write_text("x: 1\n")
-    seen.append(package_digest(tmp_path))
+    seen.append(digest_of(tmp_path))
     assert len(set(seen)) == 4
     (tmp_path / "room/__pycache__").mkdir()
     (tmp_path / "room/__pycache__/b.pyc").write_text("")
-    assert package_digest(tmp_path) == seen[-1]
+    assert digest_of(tmp_path) == seen[-1]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/case.yaml").write_text("y: 1\n")
+    assert digest_of(tmp_path / "room", tmp_path / "other") != digest_of(tmp_path / "room")
 
 
 def test_the_reference_has_every_module() -> None:

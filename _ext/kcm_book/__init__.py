@@ -27,23 +27,28 @@ HERE = Path(__file__).parent
 PACKAGE = Path(kcm_lite.__file__).parent
 
 
-def package_digest(package: Path = PACKAGE) -> str:
-    """A hash of every file of the package, names included."""
+def digest_of(*folders: Path) -> str:
+    """A hash of every file of some folders, names included."""
     digest = hashlib.sha256()
-    for path in sorted(package.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
 
 
 def cache_by_package(app: Sphinx, config: Config) -> None:
-    """Run the notebooks anew when the package changes: jupyter-cache looks at their cells only.
+    """Run the notebooks anew when the package or what they read changes.
+
+    jupyter-cache looks at their cells only.
 
     The path is part of Sphinx's environment, so pages that Sphinx would keep are built anew too.
     """
     build = Path(app.outdir).parent
-    current = build / f".jupyter_cache-{package_digest()}"
+    book = Path(app.srcdir) / "book"
+    read = digest_of(PACKAGE, book / "data", book / "cases")
+    current = build / f".jupyter_cache-{read}"
     for old in build.glob(".jupyter_cache-*"):
         if old != current:
             shutil.rmtree(old)
