@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from kcm_lite.api.coordination import Lease, LeaseSpec
+from kcm_lite.api.core import ConfigMap
 from kcm_lite.api.errors import Conflict, Invalid
 from kcm_lite.api.meta import ObjectMeta, replace
 from kcm_lite.api.serial import decode, encode
+from kcm_lite.api.strategy import STRATEGIES
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import VirtualClock
 
@@ -66,3 +68,34 @@ def test_of_two_writers_that_read_the_same_version_one_wins() -> None:
     with pytest.raises(Conflict):
         api.update(replace(stored, spec=LeaseSpec(holder_identity="b")))
     assert api.get(Lease, "default", META.name).spec.holder_identity == "a"
+
+
+UNCONDITIONAL = (
+    'leases.coordination.k8s.io "kube-controller-manager" is invalid: '
+    "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+)
+
+
+@pytest.mark.parametrize("version", ["", "0"])
+def test_an_update_of_a_lease_must_name_a_version(version: str) -> None:
+    api = APIServer(VirtualClock())
+    stored = api.create(Lease(metadata=META))
+    blind = replace(stored, metadata=replace(stored.metadata, resource_version=version))
+    with pytest.raises(Invalid) as error:
+        api.update(replace(blind, spec=LeaseSpec(holder_identity="a")))
+    assert (str(error.value), error.value.code) == (UNCONDITIONAL, 422)
+    (cause,) = error.value.causes
+    assert (cause.reason, cause.field) == ("FieldValueInvalid", "metadata.resourceVersion")
+    assert api.get(Lease, "default", META.name) is stored
+    api.patch(Lease, "default", META.name, {"spec": {"holderIdentity": "b"}})
+    with pytest.raises(Invalid):  # a patch that takes the version away
+        api.patch(Lease, "default", META.name, {"metadata": {"resourceVersion": None}})
+    assert api.get(Lease, "default", META.name).spec.holder_identity == "b"
+
+
+def test_only_leases_refuse_an_update_without_a_version() -> None:
+    refuse = {kind for kind, rules in STRATEGIES.items() if not rules.unconditional_update}
+    assert refuse == {Lease}
+    api = APIServer(VirtualClock())
+    stored = api.create(ConfigMap(metadata=META))
+    api.update(replace(stored, metadata=replace(stored.metadata, resource_version="")))

@@ -67,6 +67,7 @@ class Strategy(Generic[O]):
             a kind that goes at once.
         orphan_dependents: Whether a delete that does not say orphans the dependents; None for a
             kind that no garbage collector looks after.
+        unconditional_update: Whether an update may go without the version that it was made from.
     """
 
     default: Callable[[O], O]
@@ -78,6 +79,7 @@ class Strategy(Generic[O]):
     validate_status_update: Callable[[O, O], Causes]
     grace_period: Callable[[O, int | None], int] | None = None
     orphan_dependents: bool | None = False
+    unconditional_update: bool = True
 
 
 def strategy(
@@ -93,6 +95,7 @@ def strategy(
     generation: bool = False,
     grace_period: Callable[[O, int | None], int] | None = None,
     orphan_dependents: bool | None = False,
+    unconditional_update: bool = True,
 ) -> Strategy[O]:
     """Return the strategy of a kind with the usual rules where no others are given.
 
@@ -113,6 +116,7 @@ def strategy(
         ),
         grace_period=grace_period,
         orphan_dependents=orphan_dependents,
+        unconditional_update=unconditional_update,
     )
 
 
@@ -376,6 +380,7 @@ STRATEGIES: dict[type[Object], Strategy[Any]] = {
         Lease,
         validate=new(coordination.check_lease),
         validate_update=updated(coordination.check_lease),
+        unconditional_update=False,
     ),
     ControllerRevision: strategy(
         ControllerRevision,

@@ -30,6 +30,7 @@ from kcm_lite.api.names import generate_name
 from kcm_lite.api.request import Request
 from kcm_lite.api.scheme import Resource, resource_of
 from kcm_lite.api.strategy import STRATEGIES
+from kcm_lite.api.validation import field as fields
 from kcm_lite.api.validation.field import aggregate
 from kcm_lite.apiserver.store import Store, Table, commit
 from kcm_lite.clock import Clock
@@ -263,6 +264,7 @@ def succeed(resource: Resource, request: Request, was: ObjectMeta, new: ObjectMe
 
     Raises:
         Conflict: ``new`` names another version, or another uid, than the stored one.
+        Invalid: It names none, and is of a kind that wants one.
     """
     if request.verb != "patch" and new.uid and new.uid != was.uid:
         key = f"/registry/{resource.plural}/{key_of(was.namespace, was.name)}"
@@ -273,7 +275,12 @@ def succeed(resource: Resource, request: Request, was: ObjectMeta, new: ObjectMe
             f" AdditionalErrorMsg: Precondition failed: UID in precondition: {new.uid},"
             f" UID in object meta: {was.uid}",
         )
-    if new.resource_version not in ("", "0", was.resource_version):
+    anyway = new.resource_version in ("", "0")
+    if anyway and not STRATEGIES[request.type].unconditional_update:
+        cause = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        text = f"{resource.group_resource} {quote(was.name)} is invalid: {aggregate([cause])}"
+        raise Invalid(text, causes=(cause,))
+    if not anyway and new.resource_version != was.resource_version:
         raise conflict(resource.group_resource, was.name, MODIFIED)
     grace = new.deletion_grace_period_seconds
     return replace(
