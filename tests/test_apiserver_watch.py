@@ -6,9 +6,8 @@ from kcm_lite.api.core import ConfigMap, Pod, PodStatus
 from kcm_lite.api.errors import BadRequest, Expired, Invalid, NotFound
 from kcm_lite.api.fieldselectors import parse_field_selector
 from kcm_lite.api.meta import Object, replace
-from kcm_lite.api.request import WatchEvent
+from kcm_lite.api.request import INITIAL_EVENTS_END, WatchEvent
 from kcm_lite.api.selectors import parse_selector
-from kcm_lite.apiserver.store import INITIAL_EVENTS_END
 from tests.apiserver_support import Box, bind, config, kinds, pod, with_meta
 
 

@@ -16,8 +16,8 @@ from kcm_lite.api.errors import (
     NotFound,
 )
 from kcm_lite.api.meta import DeleteOptions, ObjectMeta, replace
+from kcm_lite.api.names import new_uid
 from kcm_lite.api.request import Request
-from kcm_lite.apiserver.registry import new_uid
 from kcm_lite.trace import ApiWrite
 from tests.apiserver_support import Box, config, meta, pod, replica_set, with_meta
 

@@ -27,6 +27,13 @@ def generate_name(base: str, rng: random.Random) -> str:
     return base + random_suffix(rng)
 
 
+def new_uid(rng: random.Random) -> str:
+    """Return a random (version 4) UUID, the same one for the same seed."""
+    text = rng.randbytes(16).hex()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+
+
 def safe_encode_string(text: str) -> str:
     """Return the text, character by character, in the safe alphabet (for hashes in names).
 

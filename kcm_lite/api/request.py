@@ -13,6 +13,9 @@ from kcm_lite.api.meta import DeleteOptions, Object
 
 T = TypeVar("T", bound=Object)
 
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that follows the objects that existed when a watch began."""
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call of the API.

@@ -26,7 +26,7 @@ from kcm_lite.api.errors import (
 )
 from kcm_lite.api.golang import quote
 from kcm_lite.api.meta import Object, ObjectMeta, replace
-from kcm_lite.api.names import generate_name
+from kcm_lite.api.names import generate_name, new_uid
 from kcm_lite.api.request import Request
 from kcm_lite.api.scheme import Resource, resource_of
 from kcm_lite.api.strategy import STRATEGIES
@@ -249,13 +249,6 @@ def born(reg: Registry, table: Table, meta: ObjectMeta) -> ObjectMeta:
         deletion_grace_period_seconds=None,
         self_link="",
     )
-
-
-def new_uid(rng: random.Random) -> str:
-    """Return a random (version 4) UUID, the same one for the same seed."""
-    text = rng.randbytes(16).hex()
-    variant = "89ab"[int(text[16], 16) & 3]
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
 # %% book/04_api_server.ipynb#f04a7806

@@ -15,7 +15,7 @@ from typing import Any
 from kcm_lite.api.errors import Expired, Invalid
 from kcm_lite.api.golang import quote
 from kcm_lite.api.meta import Object, ObjectMeta, replace
-from kcm_lite.api.request import WatchEvent
+from kcm_lite.api.request import INITIAL_EVENTS_END, WatchEvent
 from kcm_lite.api.scheme import RESOURCES, Resource
 
 # %% book/04_api_server.ipynb#f05920c4
@@ -179,10 +179,6 @@ def subscribe(
 
 
 # %% book/04_api_server.ipynb#7d28aaaf
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that follows the objects that existed when a watch began."""
-
-
 def parse_version(table: Table, text: str) -> int:
     """Return a resource version as a number.
 

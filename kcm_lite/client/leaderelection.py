@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kcm_lite.api.errors import NotFound, StatusError
+from kcm_lite.api.names import new_uid
 from kcm_lite.client.resourcelock import LeaderElectionRecord, Lock, timeout
 from kcm_lite.clock import Clock
 
@@ -353,7 +354,4 @@ class LeaderHealthzAdaptor:
 # %% book/01b_leader_election.ipynb#90b8ea6f
 def new_identity(hostname: str, rng: random.Random) -> str:
     """Return ``hostname_uuid``: two processes on one host are two candidates."""
-    text = rng.randbytes(16).hex()
-    variant = "89ab"[int(text[16], 16) & 3]
-    uid = f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
-    return f"{hostname}_{uid}"
+    return f"{hostname}_{new_uid(rng)}"

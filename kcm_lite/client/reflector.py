@@ -13,7 +13,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar, cast
 
 from kcm_lite.api.errors import StatusError, TooManyRequests
 from kcm_lite.api.meta import Object, object_key
-from kcm_lite.api.request import ObjectList, WatchClosed, WatchEvent
+from kcm_lite.api.request import INITIAL_EVENTS_END, ObjectList, WatchClosed, WatchEvent
 from kcm_lite.client.transport import Watch
 from kcm_lite.clock import Clock
 from kcm_lite.trace import Note, Trace
@@ -192,10 +192,6 @@ async def follow(reflector: Reflector[T], watch: Watch | None) -> None:
 
 
 # %% book/05_informers.ipynb#b0d9b615
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that ends the first part of a streamed list."""
-
-
 async def stream(reflector: Reflector[T]) -> Watch:
     """Take the first state from a watch: adds up to a bookmark, then the same watch goes on."""
     watch = reflector.source.watch(reflector.last_sync_resource_version, send_initial_events=True)

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from kcm_lite.api.errors import Cause, NotFound
 from kcm_lite.api.meta import Object, OwnerReference, replace
-from kcm_lite.api.names import generate_name
+from kcm_lite.api.names import generate_name, new_uid
 from kcm_lite.api.scheme import BY_KIND, resource_of
 from kcm_lite.api.serial import DecodeError, decode
 from kcm_lite.api.strategy import STRATEGIES
 from kcm_lite.api.yaml import Document
-from kcm_lite.apiserver.registry import new_uid
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.sim.check import BadInput, Problem, show
 from kcm_lite.sim.kinds import simulated_kind
