@@ -496,9 +496,9 @@ def test_foreground_waits_for_those_that_block() -> None:
     cluster.delete("rs/web", propagation="Foreground")
     cluster.run_for(15)
     waits = [numbers(t) for t in suffered(cluster, "rs/web", "wait")]
-    assert waits[0] == [3, 0]
+    assert waits[0] == [3, 3]
     assert [n for n, _ in waits] == sorted((n for n, _ in waits), reverse=True)
-    assert suffered(cluster, "rs/web", "finalizer") == ["none of 0 dependents blocks it"]
+    assert suffered(cluster, "rs/web", "finalizer") == ["blocked by 0 of 0 dependents"]
     (first, *_) = names(cluster, "replicaset-controller", "create")
     assert "its owner waits for it" in str(cluster.explain(f"pod/{first}"))
 
@@ -513,7 +513,7 @@ def test_orphans_and_those_with_another_owner() -> None:
     cluster = play(replica_set(2), until=6)
     cluster.delete("rs/web", propagation="Orphan")
     cluster.run_for(5)
-    assert suffered(cluster, "rs/web", "orphan") == ["2 dependents stay without it"]
+    assert suffered(cluster, "rs/web", "orphan") == ["dependents that stay: 2"]
     a, b = (cluster.create(config(name)) for name in "ab")
     cluster.create(config("child", a, b))
     cluster.run_for(2)

@@ -1,8 +1,8 @@
-# Generated from book/11_owner_references.ipynb by tools/tangle.py; edit it there.
+# Generated from book/11a_garbage_collection.ipynb by tools/tangle.py; edit it there.
 
 """Deletes what has lost its owners, along owner references, with three propagation policies.
 
-See: chapter *Owner references*; upstream ``pkg/controller/garbagecollector``.
+See: chapter *Garbage collection*; upstream ``pkg/controller/garbagecollector``.
 """
 
 import asyncio
@@ -36,10 +36,11 @@ from kcm_lite.reconcile.refmanager import release_patch
 from kcm_lite.reconcile.worker import start_workers
 from kcm_lite.trace import Decision, Trace
 
-# %% book/11_owner_references.ipynb#f7f84693
+# %% book/11a_garbage_collection.ipynb#f7f84693
 NAME = "generic-garbage-collector"
 
 
+# %% book/11a_garbage_collection.ipynb#a05c9fd6
 class RestMappingError(Exception):
     """A reference to a kind that nobody knows (yet): tried again later."""
 
@@ -54,6 +55,10 @@ class NotObserved(RuntimeError):
     """The object exists but no watch has shown it yet: looked at again later."""
 
 
+class NamespacedOwner(Exception):
+    """A cluster-scoped object names a namespaced owner: an error that no retry can mend."""
+
+
 @dataclass(slots=True)
 class GarbageCollector:
     """The collector: a client, the graph, and the two queues."""
@@ -66,7 +71,7 @@ class GarbageCollector:
     trace: Trace | None = None
 
 
-# %% book/11_owner_references.ipynb#a05c9fd6
+# %% book/11a_garbage_collection.ipynb#c40d744a
 def new_garbage_collector(
     client: Client,
     informers: SharedInformerFactory,
@@ -101,6 +106,7 @@ def new_garbage_collector(
     return gc
 
 
+# %% book/11a_garbage_collection.ipynb#cd68ad30
 def monitor(gc: GarbageCollector, informers: SharedInformerFactory, kind: type[Object]) -> None:
     """Feed the graph with what the watch of one kind shows."""
 
@@ -126,7 +132,7 @@ def stand_in(identity: Identity) -> Object:
     return kind(metadata=meta)
 
 
-# %% book/11_owner_references.ipynb#c40d744a
+# %% book/11a_garbage_collection.ipynb#6efda0a3
 def resource_for(api_version: str, kind: str) -> Resource:
     """Return the resource of a kind.
 
@@ -137,10 +143,6 @@ def resource_for(api_version: str, kind: str) -> Resource:
         return BY_KIND[api_version, kind]
     except KeyError:
         raise RestMappingError(f"unable to get REST mapping for {api_version}/{kind}.") from None
-
-
-class NamespacedOwner(Exception):
-    """A cluster-scoped object names a namespaced owner: an error that no retry can mend."""
 
 
 async def get_live(gc: GarbageCollector, who: Identity) -> Object:
@@ -161,7 +163,7 @@ async def get_live(gc: GarbageCollector, who: Identity) -> Object:
     return live
 
 
-# %% book/11_owner_references.ipynb#86cfe029
+# %% book/11a_garbage_collection.ipynb#86cfe029
 @dataclass(slots=True)
 class References:
     """The owner references of one object, by what has become of the owners."""
@@ -189,6 +191,7 @@ async def classify_references(
     return found
 
 
+# %% book/11a_garbage_collection.ipynb#4687aebb
 async def live_owner(gc: GarbageCollector, item: Identity, ref: OwnerReference) -> Object | None:
     """Return the owner that ``ref`` names, or None if there is none: a dangling reference."""
     if (
@@ -205,7 +208,7 @@ async def live_owner(gc: GarbageCollector, item: Identity, ref: OwnerReference) 
         return None
 
 
-# %% book/11_owner_references.ipynb#5aaad71b
+# %% book/11a_garbage_collection.ipynb#5aaad71b
 async def attempt_to_delete(gc: GarbageCollector, node: Node) -> None:
     """Look at one node and delete its object if no owner is left.
 
@@ -235,6 +238,7 @@ async def attempt_to_delete(gc: GarbageCollector, node: Node) -> None:
         raise NotObserved(f"{node} has not been observed via an informer yet")
 
 
+# %% book/11a_garbage_collection.ipynb#aec9a14a
 async def collect(gc: GarbageCollector, node: Node, latest: Object) -> None:
     """Decide by the owners of ``latest`` what becomes of it, and do it."""
     refs = await classify_references(gc, node.identity, latest.metadata.owner_references)
@@ -266,7 +270,7 @@ async def collect(gc: GarbageCollector, node: Node, latest: Object) -> None:
         await delete(gc, node, latest, policy, why)
 
 
-# %% book/11_owner_references.ipynb#aec9a14a
+# %% book/11a_garbage_collection.ipynb#85e782cc
 async def delete(gc: GarbageCollector, node: Node, latest: Object, policy: str, why: str) -> None:
     """Delete ``latest`` if it is still what was looked at.
 
@@ -291,6 +295,7 @@ async def delete(gc: GarbageCollector, node: Node, latest: Object, policy: str, 
             version = None
 
 
+# %% book/11a_garbage_collection.ipynb#d895d6be
 def decide(gc: GarbageCollector, node: Node, what: str, reason: str) -> None:
     """Record why a node is kept or deleted."""
     if gc.trace is not None and gc.trace.detail:
@@ -327,7 +332,7 @@ async def unblock_owners(gc: GarbageCollector, node: Node) -> None:
         )
 
 
-# %% book/11_owner_references.ipynb#1d23bdfb
+# %% book/11a_garbage_collection.ipynb#1d23bdfb
 async def process_deleting_dependents(gc: GarbageCollector, node: Node) -> None:
     """Let a foreground owner go when nothing blocks it; queue what still does."""
     blocking = blocking_dependents(node)
@@ -363,6 +368,7 @@ async def attempt_to_orphan(gc: GarbageCollector, node: Node) -> None:
     await remove_finalizer(gc, owner, "orphan")
 
 
+# %% book/11a_garbage_collection.ipynb#9e6ced63
 async def remove_finalizer(gc: GarbageCollector, owner: Identity, finalizer: str) -> None:
     """Take ``finalizer`` off the owner; on a conflict read again, up to four times."""
     delay = 0.01
@@ -388,7 +394,7 @@ async def remove_finalizer(gc: GarbageCollector, owner: Identity, finalizer: str
             delay *= 5
 
 
-# %% book/11_owner_references.ipynb#9944138d
+# %% book/11a_garbage_collection.ipynb#9944138d
 def run(gc: GarbageCollector, workers: int = 20) -> None:
     """Start ``workers`` for each of the two queues (``--concurrent-gc-syncs``)."""
 
