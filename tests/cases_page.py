@@ -22,8 +22,8 @@ HEAD = """\
 
 # The list of cases
 
-Every case with its lesson, its file and the place where it was reported. [The case library](12_cases.ipynb)
-shows how to run them.
+Every case with its lesson, its file and the place where it was reported.
+[The case library](12_cases.ipynb) shows how to run them.
 """
 
 

@@ -73,6 +73,15 @@ def scenario(tmp_path: Path, **raw: Any) -> str:
     return write(tmp_path / "scenario.yaml", {"id": "s", "until": 10, **raw})
 
 
+def test_a_case_says_what_it_teaches(tmp_path: Path, capsys: Capture) -> None:
+    text = "{id: a, until: 1, objects: [], release: '1.22', lesson: Look., reference: a colleague}"
+    (tmp_path / "case.yaml").write_text(text)
+    assert main(["simulate", str(tmp_path / "case.yaml")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(", release 1.22)")
+    assert lines[-3:] == ["Look.", "", "reported: a colleague"]
+
+
 def test_a_scenario_goes_with_manifests(tmp_path: Path, capsys: Capture) -> None:
     manifest = write(tmp_path / "web.yaml", replica_set(3))
     scale = {"at": 5, "do": "scale", "kind": "rs", "name": "web", "replicas": 1}

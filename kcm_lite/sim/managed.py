@@ -13,6 +13,7 @@ from kcm_lite.api.errors import StatusError
 from kcm_lite.api.yaml import ManifestError
 from kcm_lite.manager.command import answer
 from kcm_lite.manager.config import CompletedConfig
+from kcm_lite.manager.featuregates import text_of
 from kcm_lite.manager.flags import FlagError, flags_of
 from kcm_lite.manager.govalues import BOOL, STRING
 from kcm_lite.manager.options import NAME
@@ -140,7 +141,7 @@ def manage(completed: CompletedConfig, scenario: Scenario) -> tuple[Run, str]:
     """Run a scenario in a cluster of its own, under a manager.
 
     Args:
-        completed: The manager's config; its client limits outrank the scenario's.
+        completed: The manager's config; its release and client limits outrank the scenario's.
         scenario: The cluster, what is done to it, and what is expected.
 
     Returns:
@@ -152,7 +153,8 @@ def manage(completed: CompletedConfig, scenario: Scenario) -> tuple[Run, str]:
         StatusError: The server refuses an object of ``objects``.
     """
     client, why = completed.config.client, ""
-    scenario = replace(scenario, qps=client.qps, burst=client.burst)
+    release = text_of(completed.config.feature_gates.release)
+    scenario = replace(scenario, qps=client.qps, burst=client.burst, release=release)
     cluster = ManagedCluster(completed, scenario)
     try:
         play(cluster, scenario)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, TextIO
 
 from kcm_lite.api.core import Namespace
@@ -23,7 +24,15 @@ from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import read_documents
 from kcm_lite.sim.nodes import Machine, node_name
 from kcm_lite.sim.questions import NO_QUESTIONS, Questions, ask, check_use
-from kcm_lite.sim.scenario import DEFAULT, Run, Scenario, is_scenario, parse_scenario, run_scenario
+from kcm_lite.sim.scenario import (
+    DEFAULT,
+    RELEASES,
+    Run,
+    Scenario,
+    is_scenario,
+    parse_scenario,
+    run_scenario,
+)
 from kcm_lite.sim.steps import ActionFailed
 from kcm_lite.sim.tables import Table
 from kcm_lite.sim.timeline import Line, around, timeline
@@ -168,6 +177,10 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
     out += ["", *(line for answer in verdicts(run) for line in answer.lines())]
     if run.outcomes:
         out += ["", *expectations(run.outcomes, lines)]
+    if scenario.lesson:
+        out += ["", *wrap(scenario.lesson, 80)]
+    if scenario.reference:
+        out += ["", f"reported: {scenario.reference}"]
     return out
 
 
@@ -175,7 +188,8 @@ def conditions(scenario: Scenario) -> str:
     """Return the conditions of a run in a few words."""
     nodes = "1 node" if scenario.nodes == 1 else f"{scenario.nodes} nodes"
     limits = f"{scenario.qps:g}/{scenario.burst}" if scenario.qps > 0 else "none"
-    return f"{nodes}, seed {scenario.seed}, client limits {limits}"
+    release = "" if scenario.release == RELEASES[-1] else f", release {scenario.release}"
+    return f"{nodes}, seed {scenario.seed}, client limits {limits}{release}"
 
 
 def shortened(lines: list[str], every_line: bool) -> list[str]:
@@ -253,6 +267,9 @@ def as_json(run: Run) -> dict[str, Any]:
         "until": run.scenario.until,
         "seed": run.scenario.seed,
         "nodes": run.scenario.nodes,
+        "release": run.scenario.release,
+        "reference": run.scenario.reference,
+        "lesson": run.scenario.lesson,
         "ok": run.ok,
         "verdicts": [
             {"subject": a.subject, "state": a.state, "text": a.lines(), **a.data}
