@@ -6,13 +6,14 @@ import ssl
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kcm_lite.client.metrics import Registry
+from kcm_lite.clock import VirtualClock
 from kcm_lite.manager.command import answer as command
 from kcm_lite.manager.config import CompletedConfig
 from kcm_lite.manager.endpoints import CONFIGZ, Answer, Endpoints, Server, answer
@@ -103,10 +104,37 @@ def test_no_token_lets_nobody_in() -> None:
     assert answer(told, "/metrics").code == 403
 
 
-def test_configz_tells_what_the_controllers_read(told: Endpoints) -> None:
-    found = json.loads(answer(told, "/configz", BEARER).body)[CONFIGZ]
-    assert found["generic"]["leaderElection"]["leaseDuration"] == 15
-    assert found["deploymentController"] == {"concurrentDeploymentSyncs": 5}
+def test_configz_tells_what_the_controllers_read_as_upstream_writes_it() -> None:
+    flags = ("--secure-port=0", "--kube-api-qps=7.5", "--leader-elect-lease-duration=90s")
+    body = answer(endpoints(config(*flags)), "/configz", BEARER).body
+    found = json.loads(body)[CONFIGZ]
+    assert list(found)[:2] == ["kind", "apiVersion"]
+    assert found["kind"] == "KubeControllerManagerConfiguration"
+    assert found["apiVersion"] == "kubecontrollermanager.config.k8s.io/v1alpha1"
+    generic = found["Generic"]
+    assert generic["MinResyncPeriod"] == "12h0m0s" and generic["Controllers"] == ["*"]
+    assert generic["ClientConnection"] == {
+        "kubeconfig": "",
+        "acceptContentTypes": "",
+        "contentType": "application/vnd.kubernetes.protobuf",
+        "qps": 7.5,
+        "burst": 30,
+    }
+    assert generic["Debugging"] == {
+        "enableProfiling": True,
+        "enableContentionProfiling": False,
+    }
+    election = generic["LeaderElection"]
+    assert (election["leaderElect"], election["leaseDuration"]) == (True, "1m30s")
+    assert election["resourceName"] == "kube-controller-manager"
+    assert found["DeploymentController"] == {"ConcurrentDeploymentSyncs": 5}
+    assert found["HPAController"]["HorizontalPodAutoscalerTolerance"] == 0.1
+    assert '"NodeStartupGracePeriod": "1m0s"' in body
+
+
+def test_whole_numbers_have_no_fraction() -> None:
+    body = answer(endpoints(config("--secure-port=0")), "/configz", BEARER).body
+    assert '"qps": 20, "burst": 30' in body
 
 
 def test_metrics_can_be_read_by_the_official_client(told: Endpoints) -> None:
@@ -119,12 +147,58 @@ def test_paths_are_listed_and_others_are_not_found(told: Endpoints) -> None:
     told.checks = {"leaderElection": lambda: None}
     assert json.loads(answer(told, "/", BEARER).body)["paths"] == [
         "/configz",
+        "/debug/pprof/",
+        "/debug/pprof/goroutine",
         "/healthz",
         "/healthz/leaderElection",
         "/metrics",
     ]
-    for path in ("/metrics/", "/healthz/nothing", "/x"):
+    for path in ("/metrics/", "/healthz/nothing", "/x", "/debug/pprof/heap", "/debug/nothing"):
         assert answer(told, path, BEARER).code == 404
+
+
+GRAPH = "/debug/controllers/garbage-collector-controller/graph"
+
+
+def test_a_controllers_debug_handler_gets_path_and_query(told: Endpoints) -> None:
+    def handler(path: str, query: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+        return ("text/vnd.graphviz", str(query)) if path == "/graph" else None
+
+    told.debug_handlers = lambda: {"garbage-collector-controller": handler}
+    found = answer(told, f"{GRAPH}?uid=a&uid=b", BEARER)
+    assert found == Answer(200, "{'uid': ['a', 'b']}", "text/vnd.graphviz")
+    base = GRAPH.removesuffix("/graph")
+    for path in (base, f"{base}/", f"{base}/x", "/debug/controllers/job-controller/graph"):
+        assert answer(told, path, BEARER).code == 404
+    assert answer(told, GRAPH).code == 403
+
+
+def test_tasks_say_where_they_wait(told: Endpoints) -> None:
+    clock = VirtualClock()
+
+    async def inner() -> None:
+        await clock.sleep(10)
+
+    async def outer() -> None:
+        await inner()
+
+    task = clock.spawn(outer(), name="job-controller/worker-0")
+    clock.run_for(1)
+    told.tasks = lambda: [task]
+    lines = answer(told, "/debug/pprof/goroutine", BEARER).body.splitlines()
+    assert lines[:2] == ["goroutine profile: total 1", "task job-controller/worker-0"]
+    assert "inner (" in lines[2] and "outer (" in lines[3] and lines[4:] == []
+    clock.close()
+
+
+def test_without_profiling_there_is_nothing_to_debug() -> None:
+    quiet = endpoints(config("--secure-port=0", "--profiling=false"))
+    quiet.debug_handlers = lambda: {
+        "garbage-collector-controller": lambda path, query: ("text/plain", "")
+    }
+    for path in ("/debug/pprof/", "/debug/pprof/goroutine", GRAPH):
+        assert answer(quiet, path, BEARER) == Answer(404, "404 page not found\n")
+    assert "/debug" not in answer(quiet, "/", BEARER).body
 
 
 @pytest.fixture

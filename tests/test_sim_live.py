@@ -103,6 +103,13 @@ def test_a_manager_in_real_time_serves_and_ends_on_a_signal(
             ):
                 assert name in families
             assert get(f"{url}/configz", token)[0] == 200
+            graph = f"{url}/debug/controllers/garbage-collector-controller/graph"
+            assert get(graph)[0] == 403
+            code, dot = get(graph, token)
+            assert code == 200 and dot.startswith("strict digraph full {") and 'kind="Pod"' in dot
+            tasks = get(f"{url}/debug/pprof/goroutine", token)[1]
+            assert "task kube-controller-manager: replicaset-controller/worker-0" in tasks
+            assert "process_next_work_item (reconcile/worker.py:" in tasks
             with run(cluster, f"--secure-port={port}") as second:
                 out, err = second.communicate(timeout=60)
             assert (second.returncode, out) == (1, "")

@@ -7,8 +7,9 @@ been started. See: upstream ``cmd/kube-controller-manager/app`` (ControllerConte
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from kcm_lite.client.clientset import Client
@@ -19,6 +20,7 @@ from kcm_lite.controllers import (
     deployment,
     deployment_types,
     garbagecollector,
+    garbagedump,
     job,
     job_types,
     replicaset,
@@ -32,6 +34,9 @@ T = TypeVar("T")
 
 Run = Callable[[], Awaitable[None]]
 """Starts a controller's workers when its caches are filled."""
+
+DebugHandler = Callable[[str, Mapping[str, Sequence[str]]], tuple[str, str] | None]
+"""Answers a path and a query with content type and body; None: there is no such path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class ControllerContext:
         rng: For jitter.
         settings: What the command line says, by flag; empty: there was none.
         metrics: Where it counts; None: nowhere.
+        debug_handlers: Where a controller leaves its own, by its name.
     """
 
     clock: Clock
@@ -72,6 +78,7 @@ class ControllerContext:
     rng: random.Random
     settings: Mapping[str, Any] = field(default_factory=dict)
     metrics: Registry | None = None
+    debug_handlers: dict[str, DebugHandler] = field(default_factory=dict)
 
     def setting(self, flag: str, default: T) -> T:
         """Return a flag's value; the controller's own default if there is no command line."""
@@ -163,6 +170,8 @@ def build_garbage_collector(context: ControllerContext) -> Run:
         trace=context.trace,
         metrics=context.metrics,
     )
+    handler = partial(garbagedump.answer, collector.graph)
+    context.debug_handlers["garbage-collector-controller"] = handler
 
     async def run() -> None:
         await context.informers.wait_for_cache_sync()

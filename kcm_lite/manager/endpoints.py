@@ -9,12 +9,13 @@ See: k8s.io/apiserver ``pkg/server/healthz``, ``pkg/endpoints/filters``; k8s.io/
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -22,8 +23,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from kcm_lite.controllers.context import DebugHandler
 from kcm_lite.manager.config import SecureServingInfo
-from kcm_lite.manager.settings import Group
+from kcm_lite.manager.groups import KubeControllerManagerConfiguration
+from kcm_lite.manager.settings import Group, to_versioned, to_wire
 
 CONFIGZ = "kubecontrollermanager.config.k8s.io"
 TEXT, JSON = "text/plain; charset=utf-8", "application/json"
@@ -42,14 +45,18 @@ class Endpoints:
         metrics: Returns the metrics in Prometheus' text format.
         token: Whoever sends it may get everything; empty: nobody may.
         open_paths: What everybody may get; a star at the end stands for anything.
+        debug_handlers: Returns those of the controllers, by name.
+        tasks: Returns the tasks of the manager.
         reading: Held while an answer is made, so that nothing changes meanwhile.
     """
 
-    config: Group
+    config: KubeControllerManagerConfiguration
     metrics: Callable[[], str]
     token: str = ""
     open_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
     checks: dict[str, Check] = field(default_factory=dict)
+    debug_handlers: Callable[[], Mapping[str, DebugHandler]] = dict
+    tasks: Callable[[], Iterable[asyncio.Task[Any]]] = tuple
     reading: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
 
@@ -93,11 +100,49 @@ def _content(endpoints: Endpoints, path: str, query: Mapping[str, list[str]]) ->
     if path == "/metrics":
         return Answer(200, endpoints.metrics(), METRICS)
     if path == "/configz":
-        return Answer(200, json.dumps({CONFIGZ: to_json(endpoints.config)}), JSON)
+        return Answer(200, json.dumps({CONFIGZ: external(endpoints.config)}), JSON)
+    debugging = endpoints.config.generic.debugging.enable_profiling
     if path == "/":
         paths = ["/configz", "/healthz", *(f"/healthz/{n}" for n in endpoints.checks), "/metrics"]
+        paths += PROFILES if debugging else ()
         return Answer(200, json.dumps({"paths": sorted(paths)}, indent=2), JSON)
-    return Answer(404, "404 page not found\n")
+    if debugging and path.startswith("/debug/"):
+        return debug(endpoints, path, query)
+    return NOT_FOUND
+
+
+NOT_FOUND = Answer(404, "404 page not found\n")
+CONTROLLERS = "/debug/controllers/"
+PROFILES = ("/debug/pprof/", "/debug/pprof/goroutine")
+
+
+def debug(endpoints: Endpoints, path: str, query: Mapping[str, list[str]]) -> Answer:
+    """Answer what only people ask who look for a fault."""
+    if path == PROFILES[0]:
+        return Answer(200, "\n".join(["goroutine", ""]))
+    if path == PROFILES[1]:
+        return Answer(200, dump(endpoints.tasks()))
+    name, slash, rest = path.removeprefix(CONTROLLERS).partition("/")
+    handler = endpoints.debug_handlers().get(name) if path.startswith(CONTROLLERS) else None
+    found = handler(slash + rest, query) if handler is not None else None
+    return NOT_FOUND if found is None else Answer(200, found[1], found[0])
+
+
+def dump(tasks: Iterable[asyncio.Task[Any]]) -> str:
+    """Return what every task waits for: upstream dumps its goroutines."""
+    lines = [f"task {task.get_name()}\n{''.join(waits_in(task))}" for task in tasks]
+    return "\n".join([f"goroutine profile: total {len(lines)}", *lines])
+
+
+def waits_in(task: asyncio.Task[Any]) -> Iterator[str]:
+    """Yield where a task stands, from the innermost call to the first."""
+    frames: list[str] = []
+    coro: Any = task.get_coro()
+    while (frame := getattr(coro, "cr_frame", None)) is not None:
+        place = frame.f_code.co_filename.rpartition("kcm_lite/")[2]
+        frames.append(f"    {frame.f_code.co_name} ({place}:{frame.f_lineno})\n")
+        coro = getattr(coro, "cr_await", None)
+    yield from reversed(frames)
 
 
 def _status(code: int, reason: str, message: str) -> Answer:
@@ -140,7 +185,7 @@ def healthz(checks: Mapping[str, Check], verbose: bool, exclude: list[str]) -> A
 def one_check(checks: Mapping[str, Check], name: str) -> Answer:
     """Ask one check, and say what is wrong."""
     if name not in checks:
-        return Answer(404, "404 page not found\n")
+        return NOT_FOUND
     try:
         checks[name]()
     except Exception as error:  # as above
@@ -148,16 +193,38 @@ def one_check(checks: Mapping[str, Check], name: str) -> Answer:
     return Answer(200, "ok")
 
 
-def to_json(group: Group) -> dict[str, Any]:
-    """Return a configuration with the names that its fields have in JSON; durations in seconds."""
-    out = {_camel(s.name): getattr(group, s.name) for s in group.settings()}
-    parts = {_camel(name): to_json(getattr(group, name)) for name in group.parts()}
-    return json.loads(json.dumps(out | parts, default=str))  # type: ignore[no-any-return]
+def external(config: KubeControllerManagerConfiguration) -> dict[str, Any]:
+    """Return the versioned form of the config, as Go writes it.
+
+    Its fields have their Go names, but for three groups that all components share.
+    """
+    generic = config.generic
+    parts = {
+        "ClientConnection": generic.client_connection,
+        "LeaderElection": generic.leader_election,
+        "Debugging": generic.debugging,
+    }
+    versioned = to_versioned(config)
+    versioned["Generic"] |= {name: shared(part) for name, part in parts.items()}
+    meta = {"kind": "KubeControllerManagerConfiguration", "apiVersion": f"{CONFIGZ}/v1alpha1"}
+    plain: dict[str, Any] = json.loads(json.dumps(versioned, default=str), parse_float=_number)
+    return meta | plain
+
+
+def shared(group: Group) -> dict[str, Any]:
+    """Return a group of settings whose fields have names for JSON."""
+    return {_camel(s.name): to_wire(s, getattr(group, s.name)) for s in group.settings()}
 
 
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def _number(text: str) -> float:
+    """Read a number; a whole one has no fraction in Go."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 class Server:

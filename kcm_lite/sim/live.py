@@ -124,6 +124,8 @@ def live(
             if config.component.generic.leader_election.leader_elect:
                 health = cluster.candidate.health
                 endpoints.checks = {health.name: health.check, **endpoints.checks}
+            endpoints.debug_handlers = cluster.debug_handlers
+            endpoints.tasks = cluster.tasks
             if server is not None:
                 say(f"https://127.0.0.1:{server.port}, token {token}")
             try:

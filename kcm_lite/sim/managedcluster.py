@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 from kcm_lite.client.leaderelection import new_identity
 from kcm_lite.client.metrics import Registry
+from kcm_lite.controllers.context import DebugHandler
 from kcm_lite.manager.config import CompletedConfig
 from kcm_lite.manager.leading import Manager, start
 from kcm_lite.sim.cluster import START, Cluster
@@ -94,6 +97,15 @@ class ManagedCluster(Cluster):
             metrics=self._metrics,
         )
         start(self.candidate)
+
+    def debug_handlers(self) -> dict[str, DebugHandler]:
+        """Return the debug handlers of the controllers that run, by name."""
+        contexts = (context.controllers for context in self.candidate.contexts)
+        return {name: h for c in contexts for name, h in c.debug_handlers.items()}
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Return the tasks of the managers, the oldest first."""
+        return [task for process in self.manager.processes for task in process.tasks]
 
     def close(self) -> None:
         """End the managers and stop everything."""
