@@ -326,7 +326,7 @@ async def unblock_owners(gc: GarbageCollector, node: Node) -> None:
         if r.block_owner_deletion
     ]
     if refs:
-        decide(gc, node, "unblock", f"{len(refs)} owners need not wait: perhaps a circle")
+        decide(gc, node, "unblock", f"perhaps a circle; owners set free: {len(refs)}")
         await patch(
             gc, node.identity, {"metadata": {"uid": node.identity.uid, "ownerReferences": refs}}
         )
@@ -336,11 +336,9 @@ async def unblock_owners(gc: GarbageCollector, node: Node) -> None:
 async def process_deleting_dependents(gc: GarbageCollector, node: Node) -> None:
     """Let a foreground owner go when nothing blocks it; queue what still does."""
     blocking = blocking_dependents(node)
-    if blocking:
-        free = len(node.dependents) - len(blocking)
-        decide(gc, node, "wait", f"{len(blocking)} dependents block it, {free} do not")
-    else:
-        decide(gc, node, "finalizer", f"none of {len(node.dependents)} dependents blocks it")
+    blocked = f"blocked by {len(blocking)} of {len(node.dependents)} dependents"
+    decide(gc, node, "wait" if blocking else "finalizer", blocked)
+    if not blocking:
         await remove_finalizer(gc, node.identity, "foregroundDeletion")
     for dependent in blocking:
         if not dependent.deleting_dependents:
@@ -354,7 +352,7 @@ async def attempt_to_orphan(gc: GarbageCollector, node: Node) -> None:
         ExceptionGroup: Some dependents could not be patched; tried again later.
     """
     owner = node.identity
-    decide(gc, node, "orphan", f"{len(node.dependents)} dependents stay without it")
+    decide(gc, node, "orphan", f"dependents that stay: {len(node.dependents)}")
     results = await asyncio.gather(
         *(
             patch(gc, dependent.identity, release_patch([owner.uid], dependent.identity.uid))

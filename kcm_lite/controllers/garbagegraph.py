@@ -1,8 +1,8 @@
-# Generated from book/11_owner_references.ipynb by tools/tangle.py; edit it there.
+# Generated from book/11a_garbage_collection.ipynb by tools/tangle.py; edit it there.
 
 """The ownership graph: one node per object, built from watches alone.
 
-See: chapter *Owner references*; upstream ``pkg/controller/garbagecollector/graph_builder.go``.
+See: chapter *Garbage collection*; upstream ``pkg/controller/garbagecollector/graph_builder.go``.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from kcm_lite.api.meta import Object, ObjectMeta, OwnerReference
 
 
-# %% book/11_owner_references.ipynb#4883c676
+# %% book/11a_garbage_collection.ipynb#16cd2fd1
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
     """What an owner reference says about an object, and the namespace it is looked for in."""
@@ -28,7 +28,7 @@ class Identity:
         return f"[{self.api_version}/{self.kind}, {place}name: {self.name}, uid: {self.uid}]"
 
 
-# %% book/11_owner_references.ipynb#ce74a664
+# %% book/11a_garbage_collection.ipynb#15a14ca2
 @dataclass(slots=True, eq=False, repr=False)
 class Node:
     """An object in the graph. ``virtual``: known only from a reference, not yet seen by a watch."""
@@ -56,7 +56,7 @@ def blocking_dependents(node: Node) -> list[Node]:
     ]
 
 
-# %% book/11_owner_references.ipynb#5c929e72
+# %% book/11a_garbage_collection.ipynb#9c50e846
 ABSENT_OWNERS = 500  # how many absent owners are remembered, as upstream
 
 
@@ -91,7 +91,7 @@ def coordinates(ref: OwnerReference, namespace: str) -> Identity:
     return Identity(ref.kind, ref.api_version, namespace, ref.name, ref.uid)
 
 
-# %% book/11_owner_references.ipynb#2ea68b62
+# %% book/11a_garbage_collection.ipynb#d17b1c2a
 def add_to_owners(graph: Graph, node: Node, refs: tuple[OwnerReference, ...]) -> None:
     """Link ``node`` to its owners; make virtual ones; queue ``node`` if a reference looks wrong."""
     suspicious = False
@@ -124,7 +124,7 @@ def same_coordinates(ref: OwnerReference, owner: Identity) -> bool:
     return coordinates(ref, owner.namespace) == owner
 
 
-# %% book/11_owner_references.ipynb#1438d03d
+# %% book/11a_garbage_collection.ipynb#c2c17b9e
 def process_update(graph: Graph, old: Object | None, new: Object) -> None:
     """Take an added or changed object into the graph and queue what it wakes."""
     meta = new.metadata
@@ -148,6 +148,7 @@ def process_update(graph: Graph, old: Object | None, new: Object) -> None:
         start_deletion(graph, old.metadata if old else None, meta, node)
 
 
+# %% book/11a_garbage_collection.ipynb#69a5aa5d
 def deletion_waits_for(meta: ObjectMeta, finalizer: str) -> bool:
     """Say whether the object is being deleted and ``finalizer`` holds it."""
     return meta.deletion_timestamp is not None and finalizer in meta.finalizers
@@ -170,7 +171,7 @@ def start_deletion(graph: Graph, old: ObjectMeta | None, new: ObjectMeta, node: 
         graph.attempt_to_delete(node)
 
 
-# %% book/11_owner_references.ipynb#bb9db555
+# %% book/11a_garbage_collection.ipynb#d59ca6d4
 def observe(graph: Graph, node: Node, seen: Identity) -> Node:
     """Turn a virtual node into a real one now that a watch has shown the object."""
     if node.identity != seen:
@@ -203,7 +204,7 @@ def unlink(graph: Graph, node: Node, owners: Iterable[str]) -> None:
             owner.dependents.pop(node, None)
 
 
-# %% book/11_owner_references.ipynb#94312816
+# %% book/11a_garbage_collection.ipynb#20bf5652
 def process_delete(graph: Graph, gone: Identity, *, virtual: bool = False) -> None:
     """Take a deleted object out of the graph and queue its dependents and its waiting owners.
 
@@ -226,7 +227,7 @@ def process_delete(graph: Graph, gone: Identity, *, virtual: bool = False) -> No
             graph.attempt_to_delete(owner)
 
 
-# %% book/11_owner_references.ipynb#e24e3328
+# %% book/11a_garbage_collection.ipynb#d406e321
 def confirm_absence(graph: Graph, node: Node, gone: Identity) -> bool:
     """Say whether ``node`` may leave the graph, now that the server has no object ``gone``.
 
@@ -250,6 +251,7 @@ def confirm_absence(graph: Graph, node: Node, gone: Identity) -> bool:
     return False
 
 
+# %% book/11a_garbage_collection.ipynb#711c1ad5
 def partition_dependents(node: Node, owner: Identity) -> tuple[list[Node], list[Node]]:
     """Split the dependents into those that refer to ``owner`` exactly, and those that do not."""
     matching, other = [], []

@@ -73,6 +73,7 @@ class ControllerRefManager(Generic[T]):
     refusal: Exception | None = None
 
 
+# %% book/11_owner_references.ipynb#298fb95e
 async def check_can_adopt(manager: ControllerRefManager[T], obj: Object) -> None:
     """Ask ``manager.can_adopt`` once; answer from memory after that.
 
@@ -159,6 +160,7 @@ class ClaimError(Exception):
         self.claimed = claimed
 
 
+# %% book/11_owner_references.ipynb#8e57ae00
 async def claim_objects(manager: ControllerRefManager[T], objects: Iterable[T]) -> list[T]:
     """Adopt matching orphans, release what no longer matches, and return what is owned.
 
