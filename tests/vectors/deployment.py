@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from kcm_lite.api.apps import (
@@ -22,7 +21,6 @@ from kcm_lite.client.cache import CONTROLLER_UID_INDEX, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
 from kcm_lite.client.informer import Cache
-from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import VirtualClock
 from kcm_lite.controllers.deployment import ORPHAN_INDEX, index_orphans, sync_deployment
 from kcm_lite.controllers.deployment_revisions import (
@@ -57,9 +55,7 @@ from kcm_lite.controllers.rollout import (
     wanted,
 )
 from kcm_lite.reconcile.podutil import POD_CONTROLLER_INDEX, index_by_pod_controller
-
-NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
-JSON = dict[str, Any]
+from tests.vectors._fakes import JSON, NOW, Queue, Recorder
 
 
 def names(sets: list[ReplicaSet]) -> list[str]:
@@ -124,18 +120,6 @@ def util(given: JSON) -> JSON:
         },
         "timed_out": deployment_timed_out(d, status, NOW),
     }
-
-
-class Queue(RateLimitingQueue[str]):
-    """A work queue that only takes notes."""
-
-    ops: list[JSON]
-
-    def add_after(self, item: str, seconds: float) -> None:
-        self.ops.append({"key": item, "op": "add_after", "seconds": seconds})
-
-    def add_rate_limited(self, item: str) -> None:
-        self.ops.append({"key": item, "op": "add_rate_limited"})
 
 
 def slim(obj: Object) -> JSON:
@@ -221,16 +205,6 @@ def state(d: Deployment) -> JSON:
     }
 
 
-@dataclass
-class Recorder:
-    """Notes events."""
-
-    events: list[str] = field(default_factory=list)
-
-    def event(self, obj: Object, type: str, reason: str, message: str) -> None:
-        self.events.append(f"{type} {reason} {message}")
-
-
 def controller(given: JSON, server: Server, recorder: Recorder) -> DeploymentController:
     clock = VirtualClock(NOW)
     deployments, sets, pods = Cache(Deployment), Cache(ReplicaSet), Cache(Pod)
@@ -243,8 +217,7 @@ def controller(given: JSON, server: Server, recorder: Recorder) -> DeploymentCon
         pods.indexer.add(decode(raw, Pod))
     for cache in (deployments, sets):
         server.objects |= {(type(obj), object_key(obj)): obj for obj in cache.indexer.list()}
-    queue = Queue("deployment", clock=clock)
-    queue.ops = []
+    queue = Queue("deployment", clock)
     return DeploymentController(
         client=cast(Client, server),
         recorder=cast(EventRecorder, recorder),

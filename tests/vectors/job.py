@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from kcm_lite.api.batch import (
@@ -18,7 +18,7 @@ from kcm_lite.api.batch import (
     is_job_finished,
 )
 from kcm_lite.api.core import Pod, PodTemplateSpec
-from kcm_lite.api.meta import DeleteOptions, Object
+from kcm_lite.api.meta import DeleteOptions
 from kcm_lite.api.serial import convert, decode, encode
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.events import EventRecorder
@@ -71,9 +71,7 @@ from kcm_lite.reconcile.podutil import (
     filter_active_pods,
     index_by_pod_controller,
 )
-
-NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
-JSON = dict[str, Any]
+from tests.vectors._fakes import JSON, NOW, Queue, Recorder
 
 
 def pods_of(raw: Any) -> list[Pod]:
@@ -210,25 +208,6 @@ def time_left(job: Job) -> JSON:
     return {"expire_at": seconds(at), "seconds": seconds(at)}
 
 
-class Queue(RateLimitingQueue[str]):
-    """A work queue that only takes notes."""
-
-    ops: list[JSON]
-
-    def add_after(self, item: str, seconds: float) -> None:
-        self.ops.append({"key": item, "op": "add_after", "seconds": seconds})
-
-
-@dataclass
-class Recorder:
-    """Notes events."""
-
-    events: list[str] = field(default_factory=list)
-
-    def event(self, obj: Object, type: str, reason: str, message: str) -> None:
-        self.events.append(f"{type} {reason} {message}")
-
-
 @dataclass
 class Server:
     """A server and a pod control that note what they are asked and fail as they are told."""
@@ -304,8 +283,7 @@ def sync(given: JSON) -> JSON:
     jobs_cache.indexer.add(job)
     for pod in pods:
         pods_cache.indexer.add(pod)
-    queue = Queue("job", clock=clock)
-    queue.ops = []
+    queue = Queue("job", clock)
     jc = JobController(
         client=cast(Client, server),
         pod_control=cast(PodControl, server),
@@ -351,8 +329,7 @@ def ttl(given: JSON) -> JSON:
     job, clock = decode(given["job"], Job), VirtualClock(NOW)
     server, jobs = Server(job, given), Cache(Job)
     jobs.indexer.add(job)
-    queue = Queue("ttl", clock=clock)
-    queue.ops = []
+    queue = Queue("ttl", clock)
     error = None
     try:
         asyncio.run(process_job(TTLController(cast(Client, server), jobs, queue, clock), "ns/j"))

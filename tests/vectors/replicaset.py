@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -18,7 +17,6 @@ from kcm_lite.api.serial import encode
 from kcm_lite.client.cache import CONTROLLER_UID_INDEX, index_by_controller_uid
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import Cache
-from kcm_lite.client.workqueue import RateLimitingQueue
 from kcm_lite.clock import VirtualClock
 from kcm_lite.controllers.replicaset import sync_replica_set
 from kcm_lite.controllers.replicaset_status import calculate_status
@@ -48,9 +46,7 @@ from kcm_lite.reconcile.podutil import (
     next_availability_check,
 )
 from kcm_lite.reconcile.slowstart import slow_start_batch
-
-NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
-JSON = dict[str, Any]
+from tests.vectors._fakes import JSON, NOW, Queue
 
 
 def pod(raw: JSON) -> Pod:
@@ -154,15 +150,6 @@ def uid_tracking_expectations(given: JSON) -> JSON:
     return expectations(given, UIDTrackingControllerExpectations(clock), clock)
 
 
-class Queue(RateLimitingQueue[str]):
-    """A work queue that only takes notes."""
-
-    ops: list[JSON]
-
-    def add_after(self, item: str, seconds: float) -> None:
-        self.ops.append({"key": item, "op": "add_after", "seconds": seconds})
-
-
 @dataclass
 class Server:
     """A server and a pod control that note what they are asked and fail as they are told."""
@@ -214,8 +201,7 @@ def controller(given: JSON, server: Server) -> ReplicaSetController[ReplicaSet]:
     for raw in given.get("pods") or []:
         pods.indexer.add(pod(raw))
         tally.put(pod(raw))
-    queue = Queue("replicaset", clock=clock)
-    queue.ops = []
+    queue = Queue("replicaset", clock)
     return ReplicaSetController(
         kind=REPLICA_SET,
         client=cast(Client, server),

@@ -5,13 +5,15 @@ See: k8s.io/apimachinery ``pkg/util/validation/field``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from kcm_lite.api import golang
 from kcm_lite.api.errors import Cause
 from kcm_lite.api.golang import quote, to_json
 from kcm_lite.api.serial import to_wire
+
+T = TypeVar("T")
 
 Causes = list[Cause]
 """What a validation function returns: everything that is wrong, in upstream's order."""
@@ -62,6 +64,11 @@ def one_of(value: str, allowed: tuple[str, ...], path: str, missing: str = "") -
     if not value:
         return [required(path, missing)]
     return [] if value in allowed else [not_supported(path, value, allowed)]
+
+
+def each(items: Iterable[T], rule: Callable[[T, str], Causes], path: str) -> Causes:
+    """What a rule says of every item of a list."""
+    return [cause for i, item in enumerate(items) for cause in rule(item, f"{path}[{i}]")]
 
 
 def forbidden(path: str, detail: str) -> Cause:

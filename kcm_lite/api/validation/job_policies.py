@@ -6,6 +6,7 @@ See: kubernetes ``pkg/apis/batch/validation``.
 from __future__ import annotations
 
 from collections.abc import Sized
+from functools import partial
 
 from kcm_lite.api.batch import (
     INDEXED,
@@ -22,6 +23,7 @@ from kcm_lite.api.validation.content import is_qualified_name
 from kcm_lite.api.validation.field import (
     Causes,
     duplicate,
+    each,
     invalid,
     not_supported,
     omitted,
@@ -55,9 +57,7 @@ def validate_pod_failure_policy(spec: JobSpec, policy: PodFailurePolicy) -> Caus
     """Check what is to become of failed pods."""
     path = "spec.podFailurePolicy.rules"
     causes = _at_most(policy.rules, MOST_RULES, path)
-    for i, rule in enumerate(policy.rules):
-        causes += _validate_rule(spec, rule, f"{path}[{i}]")
-    return causes
+    return causes + each(policy.rules, partial(_validate_rule, spec), path)
 
 
 def _validate_rule(spec: JobSpec, rule: PodFailurePolicyRule, path: str) -> Causes:
@@ -132,9 +132,7 @@ def validate_success_policy(spec: JobSpec, policy: SuccessPolicy) -> Causes:
         detail = "at least one rules must be specified when the successPolicy is specified"
         causes.append(required(path, detail))
     causes += _at_most(policy.rules, MOST_RULES, path)
-    for i, rule in enumerate(policy.rules):
-        causes += _validate_success_rule(spec, rule, f"{path}[{i}]")
-    return causes
+    return causes + each(policy.rules, partial(_validate_success_rule, spec), path)
 
 
 def _validate_success_rule(spec: JobSpec, rule: SuccessPolicyRule, path: str) -> Causes:

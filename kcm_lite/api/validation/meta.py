@@ -24,7 +24,7 @@ from kcm_lite.api.validation.content import (
     is_qualified_name,
     mask_trailing_dash,
 )
-from kcm_lite.api.validation.field import Causes, forbidden, invalid, required, too_long
+from kcm_lite.api.validation.field import Causes, each, forbidden, invalid, required, too_long
 
 O = TypeVar("O", bound=Object)  # noqa: E741 - an object
 NameRule = Callable[[str], list[str]]
@@ -128,10 +128,7 @@ def validate_finalizer_is_known(finalizer: str, path: str) -> Causes:
 
 
 def _validate_known_finalizers(meta: ObjectMeta) -> Causes:
-    causes: Causes = []
-    for i, finalizer in enumerate(meta.finalizers):
-        causes += validate_finalizer_is_known(finalizer, f"metadata.finalizers[{i}]")
-    return causes
+    return each(meta.finalizers, validate_finalizer_is_known, "metadata.finalizers")
 
 
 def validate_generic_meta(
@@ -239,9 +236,8 @@ def validate_label_selector(selector: LabelSelector | None, path: str) -> Causes
     if selector is None:
         return []
     causes = validate_labels(selector.match_labels, f"{path}.matchLabels")
-    for i, expression in enumerate(selector.match_expressions):
-        causes += _validate_requirement(expression, f"{path}.matchExpressions[{i}]")
-    return causes
+    expressions = selector.match_expressions
+    return causes + each(expressions, _validate_requirement, f"{path}.matchExpressions")
 
 
 def _validate_requirement(expression: LabelSelectorRequirement, path: str) -> Causes:

@@ -33,6 +33,7 @@ from kcm_lite.api.validation.content import (
 from kcm_lite.api.validation.field import (
     Causes,
     duplicate,
+    each,
     forbidden,
     invalid,
     not_supported,
@@ -92,7 +93,8 @@ def validate_pod_spec(spec: PodSpec, path: str, of_pod: bool) -> tuple[Cause, ..
         where = f"{path}.preemptionPolicy"
         causes += one_of(spec.preemption_policy, PREEMPTION_POLICIES, where)
     if of_pod:
-        causes += _validate_images(spec, path)
+        causes += each(spec.containers, validate_image_of_pod, f"{path}.containers")
+        causes += each(spec.init_containers, validate_image_of_pod, f"{path}.initContainers")
     return tuple(causes)
 
 
@@ -125,23 +127,9 @@ def _validate_scheduling_gates(spec: PodSpec, path: str) -> Causes:
     return causes
 
 
-def _validate_images(spec: PodSpec, path: str) -> Causes:
-    causes: Causes = []
-    for field, containers in (
-        ("containers", spec.containers),
-        ("initContainers", spec.init_containers),
-    ):
-        for i, container in enumerate(containers):
-            causes += validate_image_of_pod(container, f"{path}.{field}[{i}]")
-    return causes
-
-
 def validate_tolerations(tolerations: tuple[Toleration, ...], path: str) -> Causes:
     """Check which taints a pod puts up with."""
-    causes: Causes = []
-    for i, toleration in enumerate(tolerations):
-        causes += _validate_toleration(toleration, f"{path}[{i}]")
-    return causes
+    return each(tolerations, _validate_toleration, path)
 
 
 def _validate_toleration(toleration: Toleration, path: str) -> Causes:

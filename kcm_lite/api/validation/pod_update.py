@@ -9,7 +9,7 @@ from kcm_lite.api.core import Container, ContainerStatus, Pod, PodSpec
 from kcm_lite.api.meta import Condition, replace
 from kcm_lite.api.validation.container import validate_image_of_pod
 from kcm_lite.api.validation.content import is_dns1123_subdomain, is_qualified_name, range_message
-from kcm_lite.api.validation.field import Causes, forbidden, invalid, required
+from kcm_lite.api.validation.field import Causes, each, forbidden, invalid, required
 from kcm_lite.api.validation.meta import (
     all_invalid,
     immutable,
@@ -46,7 +46,7 @@ def validate_pod_update(new: Pod, old: Pod) -> Causes:
         if len(now) != len(was):
             causes.append(forbidden(path, "pod updates may not add or remove containers"))
             return causes
-        causes += _validate_images(now, path)
+        causes += each(now, _validate_image, path)
     found, stop = _validate_deadline(new.spec, old.spec)
     causes += found
     if stop:
@@ -61,13 +61,9 @@ def validate_pod_update(new: Pod, old: Pod) -> Causes:
     return causes
 
 
-def _validate_images(containers: tuple[Container, ...], path: str) -> Causes:
-    causes: Causes = []
-    for i, container in enumerate(containers):
-        if not container.image:
-            causes.append(required(f"{path}[{i}].image"))
-        causes += validate_image_of_pod(container, f"{path}[{i}]")
-    return causes
+def _validate_image(container: Container, path: str) -> Causes:
+    missing = [] if container.image else [required(f"{path}.image")]
+    return missing + validate_image_of_pod(container, path)
 
 
 def _validate_deadline(new: PodSpec, old: PodSpec) -> tuple[Causes, bool]:

@@ -87,7 +87,7 @@ def validate_quota_resource_name(name: str, path: str) -> Causes:
     return causes
 
 
-def _validate_container_resource_name(name: str, path: str) -> Causes:
+def _validate_container_amount(name: str, quantity: Quantity, path: str) -> Causes:
     causes = validate_resource_name(name, path)
     if "/" not in name:
         if name not in COMPUTE and not is_huge_page(name):
@@ -95,7 +95,7 @@ def _validate_container_resource_name(name: str, path: str) -> Causes:
     elif not is_native(name) and not is_extended(name):
         detail = "doesn't follow extended resource name standard"
         causes.append(invalid(path, name, detail))
-    return causes
+    return causes + validate_amount(name, quantity, path)
 
 
 def validate_requirements(resources: ResourceRequirements, path: str) -> Causes:
@@ -104,11 +104,9 @@ def validate_requirements(resources: ResourceRequirements, path: str) -> Causes:
     limits = {name: parse_quantity(text) for name, text in sorted(resources.limits.items())}
     requests = {name: parse_quantity(text) for name, text in sorted(resources.requests.items())}
     for name, quantity in limits.items():
-        causes += _validate_container_resource_name(name, f"{path}.limits[{name}]")
-        causes += validate_amount(name, quantity, f"{path}.limits[{name}]")
+        causes += _validate_container_amount(name, quantity, f"{path}.limits[{name}]")
     for name, quantity in requests.items():
-        causes += _validate_container_resource_name(name, f"{path}.requests[{name}]")
-        causes += validate_amount(name, quantity, f"{path}.requests[{name}]")
+        causes += _validate_container_amount(name, quantity, f"{path}.requests[{name}]")
         overcommit = is_native(name) and not is_huge_page(name)
         limit = limits.get(name)
         if limit is None:
