@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from kcm_lite.client.clientset import Client, RequestMetrics
 from kcm_lite.client.events import EventRecorder
+from kcm_lite.client.leaderelection import check_durations
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
 from kcm_lite.manager.checks import feature_gates, validate
@@ -153,29 +154,30 @@ def new_config(
     )
     config = Config(client, feature_gates(options), KubeControllerManagerConfiguration())
     apply_to(options, config, names, pair)
-    check_lease_durations(config.component.generic.leader_election)
+    check_election(config.component.generic.leader_election)
     return config
 
 
 # %% book/02_options.ipynb#77d6287a
-def check_lease_durations(election: LeaderElectionConfiguration) -> None:
-    """Refuse durations with which two managers could lead at once.
+ELECTION_FLAGS = {
+    "leaseDuration": "leader-elect-lease-duration",
+    "renewDeadline": "leader-elect-renew-deadline",
+    "retryPeriod": "leader-elect-retry-period",
+}
+
+
+def check_election(election: LeaderElectionConfiguration) -> None:
+    """Refuse durations that the elector would refuse.
 
     Raises:
         InvalidOptions: Not lease > renew deadline > 1.2 retry periods > 0.
     """
     if not election.leader_elect:
         return
-    spans = (election.lease_duration, election.renew_deadline, election.retry_period)
-    lease, renew, retry = (round(seconds * 1e9) for seconds in spans)
-    if lease <= renew:
-        refuse("leaseDuration must be greater than renewDeadline", "leader-elect-lease-duration")
-    if renew <= int(1.2 * retry):
-        text = "renewDeadline must be greater than retryPeriod*JitterFactor"
-        refuse(text, "leader-elect-renew-deadline")
-    for name, span in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
-        if span < 1:
-            refuse(f"{name} must be greater than zero", "leader-elect-retry-period")
+    try:
+        check_durations(election.lease_duration, election.renew_deadline, election.retry_period)
+    except ValueError as error:
+        refuse(str(error), ELECTION_FLAGS[str(error).partition(" ")[0]])
 
 
 # %% book/02_options.ipynb#448674d6
