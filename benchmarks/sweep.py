@@ -5,8 +5,8 @@
 A rollout: a Deployment of 50 pods gets another image; the run ends a minute later. The grid is 4
 surges x 5 limits of unavailability x 5 times to get ready x the seeds. It is swept twice: by
 `sweep_scenario`, which finds out by itself that a process a core is worth it, and point by point in
-one process. Beside the seconds on the wall stand those of the CPU, which a busy machine does not
-change: divided by the cores they are what a quiet one would take.
+one process. Beside the seconds on the wall stand those of the CPU; divided by the cores they are
+what a quiet machine would take, and what the aim is about.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 AIM = 120.0
-"""Seconds that 1,000 rollouts may take on two cores."""
+"""Seconds that 1,000 rollouts may take on two quiet cores."""
 
 SCENARIO = """
 id: sweep
@@ -82,9 +82,10 @@ def main() -> int:
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"rollouts": len(points), "cores": cores(), "many": many, "one": one}, file)
-    limit = AIM * len(points) / 1000 * 2 / cores()
-    if many["seconds"] > limit:
-        print(f"missed: {many['seconds']:.0f} s, aim {limit:.0f} s")
+    quiet, limit = many["cpu"] / 2, AIM * len(points) / 1000
+    print(f"two quiet cores take {quiet:.0f} s, aim {limit:.0f} s")
+    if quiet > limit:
+        print("missed")
         return 1
     return 0
 
