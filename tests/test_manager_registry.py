@@ -39,6 +39,7 @@ from kcm_lite.manager.start import (
 from kcm_lite.manager.validation import InvalidOptions
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.trace import ApiWrite, Note, SyncStart
+from tests.sim_support import replica_set
 
 OLD_NAMES = """
 attachdetach bootstrapsigner cloud-node-lifecycle clusterrole-aggregation cronjob csrapproving
@@ -47,18 +48,6 @@ ephemeral-volume garbagecollector horizontalpodautoscaling job namespace nodeipa
 persistentvolume-binder persistentvolume-expander podgc pv-protection pvc-protection replicaset
 replicationcontroller resourcequota root-ca-cert-publisher route service serviceaccount
 serviceaccount-token statefulset tokencleaner ttl ttl-after-finished
-"""
-
-WEB = """
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: web, image: "nginx:1.27"}]}
 """
 
 EVERY = new_controller_descriptors()
@@ -253,7 +242,7 @@ def test_the_order_of_descriptors_does_not_matter_for_the_special_one(
 
 
 def test_nothing_starts_when_one_cannot_be_built(cluster: Cluster, managed: Managed) -> None:
-    cluster.apply(WEB)
+    cluster.apply(replica_set(2))
     context = managed("--service-account-private-key-file=/nowhere")
     with pytest.raises(InvalidOptions):
         cluster.clock.run(run(context))
@@ -280,7 +269,7 @@ def test_the_flag_is_the_number_of_workers(
     context = managed(f"--concurrent-replicaset-syncs={workers}")
     cluster.clock.run(run(context))
     for i in range(6):
-        cluster.apply(WEB.replace("name: web}", f"name: web-{i}}}", 1))
+        cluster.apply(replica_set(2, f"web-{i}"))
     cluster.run_for(5)
     syncs = cluster.trace.of(SyncStart, controller="replicaset-controller")
     assert {sync.worker for sync in syncs} == set(range(workers))
@@ -288,7 +277,7 @@ def test_the_flag_is_the_number_of_workers(
 
 def test_no_workers_no_work(cluster: Cluster, managed: Managed) -> None:
     cluster.clock.run(run(managed("--concurrent-replicaset-syncs=-3")))
-    cluster.apply(WEB)
+    cluster.apply(replica_set(2))
     cluster.run_for(5)
     assert not list(cluster.trace.of(ApiWrite, resource="pods"))
 
@@ -296,7 +285,7 @@ def test_no_workers_no_work(cluster: Cluster, managed: Managed) -> None:
 def test_the_limits_of_clients_are_the_flags(cluster: Cluster, managed: Managed) -> None:
     args = ["--kube-api-qps=1", "--kube-api-burst=1", "--controllers=replicaset"]
     cluster.clock.run(run(managed(*args)))
-    cluster.apply(WEB.replace("replicas: 2", "replicas: 4"))
+    cluster.apply(replica_set(4))
     cluster.run_for(20)
     times = [
         w.t for w in cluster.trace.of(ApiWrite, verb="create", resource="pods", subresource="")
@@ -312,7 +301,7 @@ def test_a_start_interval_delays_the_controllers(
     resync, jitter = rng.random(), rng.random()  # one controller: the second number is its own
     args = ["--controllers=replicaset", "--controller-start-interval=10s"]
     cluster.clock.run(run(managed(*args, seed=seed)))
-    cluster.apply(WEB)
+    cluster.apply(replica_set(2))
     cluster.run_for(30)
     first = min(w.t for w in cluster.trace.of(ApiWrite, verb="create", resource="pods"))
     assert 10 * (1 + jitter) <= first <= 10 * (1 + jitter) + 0.1 and resync != jitter

@@ -14,25 +14,16 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-pytest.importorskip("cryptography")
+from kcm_lite.api.yaml import dump
+from tests.sim_support import replica_set
 
-WEB = """
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {name: web}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: c, image: i}]}
-"""
+pytest.importorskip("cryptography")
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> str:
     path = tmp_path / "web.yaml"
-    path.write_text(WEB, encoding="utf-8")
+    path.write_text(dump(replica_set(3)), encoding="utf-8")
     return str(path)
 
 

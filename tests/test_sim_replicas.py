@@ -16,6 +16,7 @@ from kcm_lite.manager.leading import RELEASE_ON_EXIT
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.replicas import Replicas, manager_config
 from kcm_lite.trace import ApiWrite
+from tests.sim_support import replica_set
 
 MAIN = "kube-controller-manager"
 CALL = 0.01  # a request and its answer
@@ -272,24 +273,12 @@ def test_a_manager_that_is_not_there(act: str) -> None:
 
 # ---- the work goes on
 
-WEB = """
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {name: web}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: c, image: i}]}
-"""
-
 
 def test_the_next_leader_takes_up_the_work() -> None:
     found = replicas(3, "--controllers=replicaset-controller")
     cluster = found.cluster
     cluster.run_until(10)
-    cluster.apply(WEB)
+    cluster.apply(replica_set(3))
     cluster.run_until(20)
     assert len(cluster.objects(Pod)) == 3
     found.kill("kcm-1")
@@ -306,7 +295,7 @@ def test_a_killed_leader_sends_nothing_more() -> None:
     found = replicas(1, "--controllers=replicaset-controller", seed=3)
     cluster = found.cluster
     cluster.run_until(10)
-    cluster.apply(WEB.replace("replicas: 3", "replicas: 300"))
+    cluster.apply(replica_set(300))
     cluster.run_until(10.5)
     found.kill("kcm-1")
     cluster.run_until(10.5 + CALL)
