@@ -54,12 +54,14 @@ def table(rows: Iterable[Mapping[str, object]], columns: Sequence[str] = ()) -> 
         and all(isinstance(row.get(name, 0), int | float) for row in rows)
         for name in columns
     ]
+    lines = []
     for line in [list(columns), *cells]:
         padded = (
             text.rjust(width) if numeric else text.ljust(width)
             for text, width, numeric in zip(line, widths, right, strict=True)
         )
-        print("  ".join(padded).rstrip())
+        lines.append("  ".join(padded).rstrip())
+    print("\n".join(lines))  # at once: a page shows two prints with a gap if time passes between
 
 
 def captioned(figure: go.Figure, caption: str, alt: str = "") -> None:
