@@ -28,6 +28,7 @@ from kcm_lite.manager.start import (
 )
 from kcm_lite.manager.validation import InvalidOptions, Problem
 from kcm_lite.sim.cluster import Cluster
+from kcm_lite.sim.process import Process
 from kcm_lite.sim.replicas import Replicas, manager_config
 from kcm_lite.trace import ApiWrite, QueueOp, SyncStart
 
@@ -326,6 +327,16 @@ def test_who_does_not_end_in_time_is_named(
     else:
         cluster.clock.run(shut_down(context))
         assert cluster.now == 1 + takes
+
+
+def test_the_timeout_goes_by_the_clock_of_the_process(cluster: Cluster, managed: Managed) -> None:
+    process = Process(cluster.clock, cluster.transport, "fast", rate=2.0)
+    context = managed("--controllers=job", clock=process.clock)
+    context.crew.spawn(stubborn(cluster.clock, 60), name="slow-controller")
+    cluster.run_for(1)
+    with pytest.raises(RuntimeError, match="still running: fast: slow-controller"):
+        cluster.clock.run(shut_down(context))
+    assert cluster.now == 1 + 10 / 2
 
 
 def test_a_crew_remembers_its_own_tasks_only_and_forgets_those_that_ended() -> None:

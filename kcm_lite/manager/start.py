@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.client.metrics import ClientMetrics, Registry
+from kcm_lite.client.resourcelock import timeout
 from kcm_lite.client.transport import Transport
 from kcm_lite.clock import Clock
 from kcm_lite.controllers.context import RELEASE_1_22, TODAY, ControllerContext, Gates, Run
@@ -289,7 +291,9 @@ async def shut_down(context: ManagerContext) -> None:
     tasks, seconds = list(context.crew.tasks), context.config.controller_shutdown_timeout
     for task in tasks:
         task.cancel()
-    late = (await asyncio.wait(tasks, timeout=seconds or None))[1] if tasks else ()
-    if late:
-        names = ", ".join(task.get_name() for task in tasks if task in late)
-        raise RuntimeError(f"controller shutdown timeout reached, still running: {names}")
+    with suppress(TimeoutError):
+        async with timeout(context.crew, seconds) if seconds else nullcontext():
+            for task in tasks:
+                await asyncio.wait([task])
+    if late := ", ".join(task.get_name() for task in tasks if not task.done()):
+        raise RuntimeError(f"controller shutdown timeout reached, still running: {late}")
