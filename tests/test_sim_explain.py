@@ -160,6 +160,9 @@ def test_when_a_set_looks_again() -> None:
     cluster = play(replica_set(1, minReadySeconds=5))
     delays = [numbers(t)[0] for t in told(cluster, "rs/web", "requeue")]
     assert delays and all(0 < d <= 5 for d in delays)
+    for t, text in cluster.explain("rs/web").reasons:
+        for planned in re.findall(r"a check planned (\S+) s before", text):
+            assert t >= float(planned), "what is planned for later wakes nobody now"
 
 
 def test_a_sync_that_fails_or_is_held_back() -> None:
@@ -218,7 +221,7 @@ def test_which_limit_scales_and_which_holds() -> None:
     assert any(
         t.startswith("maxSurge: 5 pods are wanted, at most 5 may be; maxUnav") for t in holds
     )
-    assert "3 are available, 3 must stay" in " ".join(holds)
+    assert "3 are old or available, 3 must stay" in " ".join(holds)
     assert holds[-1].endswith("of 4 new pods are available")
 
 
@@ -469,6 +472,29 @@ def test_what_is_on_its_way_out_is_not_replaced_before_its_end() -> None:
 def test_a_job_that_somebody_else_manages() -> None:
     cluster = play(job(managedBy="example.com/queue"))
     assert told(cluster, "job/batch", "skip") == ["spec.managedBy is example.com/queue"]
+
+
+def test_pods_that_a_job_takes_and_lets_go() -> None:
+    mine = job(parallelism=2, completions=5, manualSelector=True, selector=LONE)
+    mine["spec"]["template"]["metadata"] = {"labels": {"app": "lone"}}
+    cluster = play(
+        pod(labels={"app": "lone"}),
+        mine,
+        kubelet={"exit": {"after": 60}},
+        actions=[relabel(8, "Pod", "lone")],
+    )
+    for what in ("adopt", "release"):
+        assert told(cluster, "job/batch", what, "Pod/lone") == ["by the selector app=lone"]
+
+
+def test_a_replication_controller_is_told_as_a_set() -> None:
+    rc = {**replica_set(3), "apiVersion": "v1", "kind": "ReplicationController"}
+    rc["spec"] = {**rc["spec"], "selector": {"app": "web"}}
+    cluster = play(rc)
+    assert [numbers(t) for t in told(cluster, "rc/web", "batch")] == [[1, 3], [2, 3]]
+    (name, *_) = names(cluster, "replication-controller", "create")
+    text = str(cluster.explain(f"pod/{name}"))
+    assert "for ReplicationController/web, in a batch of 1 of 3 at once" in text
 
 
 def test_pods_of_a_job_that_is_gone() -> None:

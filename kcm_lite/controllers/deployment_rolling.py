@@ -42,8 +42,8 @@ async def rollout_rolling(dc: DeploymentController, view: View) -> None:
     ):
         if deployment_complete(view.d, view.d.status):
             await cleanup_deployment(dc, view.d, old)
-        elif dc.trace is not None and dc.trace.detail:
-            decide(dc, view.d, "hold", view.d, held_by(view.d, old, new))
+        elif dc.trace is not None and dc.trace.detail and (why := held_by(view.d, old, new)):
+            decide(dc, view.d, "hold", view.d, why)
     await sync_rollout_status(dc, view, new, old)
 
 

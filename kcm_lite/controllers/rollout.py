@@ -167,15 +167,17 @@ def scale_down_steps(
 
 
 def held_by(d: Deployment, old: Sequence[ReplicaSet], new: ReplicaSet) -> str:
-    """Say which limits keep a rollout from its next step, or else what it waits for."""
+    """Say which limits keep a rollout from its next step, or what it waits for; "": nothing."""
     sets, limits = [*old, new], []
     if wanted(new) < wanted(d):
         most = wanted(d) + max_surge(d)
         limits.append(f"maxSurge: {total(sets)} pods are wanted, at most {most} may be")
     if active(old):
-        least = wanted(d) - max_unavailable(d)
-        limits.append(f"maxUnavailable: {available(sets)} are available, {least} must stay")
-    return "; ".join(limits) or f"{available([new])} of {wanted(d)} new pods are available"
+        least, have = wanted(d) - max_unavailable(d), total(old) + available([new])
+        limits.append(f"maxUnavailable: {have} are old or available, {least} must stay")
+    if not limits and available([new]) < wanted(d):
+        limits.append(f"{available([new])} of {wanted(d)} new pods are available")
+    return "; ".join(limits)
 
 
 # %% book/09_deployment.ipynb#1fdac613

@@ -204,6 +204,7 @@ def _key(w: ApiWrite) -> str:
 def _syncs(trace: Trace, queue: str, agents: tuple[str, ...], key: str) -> Reasons:
     """Tell why a key came to its workers, and what came of it."""
     causes: dict[str, None] = {}
+    planned: dict[str, float] = {}  # when each is due
     arrived: list[Delivery] = []
     failed = False
     for record in trace.records:
@@ -215,15 +216,18 @@ def _syncs(trace: Trace, queue: str, agents: tuple[str, ...], key: str) -> Reaso
             if record.op == "add":
                 causes[_cause(arrived, record.t)] = None
             elif record.op == "add_after":
-                causes[f"a check planned {record.delay:g} s before"] = None
+                planned[f"a check planned {record.delay:g} s before"] = record.t + record.delay
             elif record.op == "add_rate_limited":
                 why = ", because it failed" if failed else ""
                 yield record.t, f"comes again in {record.delay:g} s{why}"
-                causes["the retry"] = None
+                planned["the retry"] = record.t + record.delay
         elif isinstance(record, SyncStart) and _mine(record, agents, key):
-            why = ", ".join(c for c in causes if c) or "a timer"
+            due = [text for text, t in planned.items() if t <= record.t + 1e-9]
+            why = ", ".join(c for c in [*causes, *due] if c) or "a timer"
             yield record.t, f"sync by worker {record.worker}, woken by {why}"
             causes.clear()
+            for text in due:
+                del planned[text]
             failed = False
         elif isinstance(record, SyncEnd) and _mine(record, agents, key) and record.error:
             failed = True
