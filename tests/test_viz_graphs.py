@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from kcm_lite.api.core import ConfigMap
 from kcm_lite.api.meta import ObjectMeta, OwnerReference
 from kcm_lite.controllers.garbagegraph import Graph, process_update
@@ -55,12 +53,13 @@ def test_colours_tell_what_is_there_what_goes_and_what_nobody_has_seen() -> None
     assert colours == {"a": LIVE, "b": GOING, "c": LIVE, "ghost": VIRTUAL}
 
 
-@pytest.mark.parametrize(
-    ("name", "position"), [("abcdef", "middle center"), ("abcdefg", "bottom center")]
-)
-def test_a_name_that_does_not_fit_stands_below(name: str, position: str) -> None:
-    [dots] = ownership(graph_of(thing(name), thing("b", name)).nodes.values()).data
-    assert dots.textposition == position
+def test_short_names_stand_inside_and_long_ones_where_no_arrow_goes() -> None:
+    [dots] = ownership(graph_of(thing("abcdef"), thing("b", "abcdef")).nodes.values()).data
+    assert dots.textposition == "middle center"
+    long = graph_of(thing("abcdefg"), thing("b", "abcdefg"), thing("c", "b"))
+    [dots] = ownership(long.nodes.values()).data
+    places = dict(zip(dots.text, dots.textposition, strict=True))
+    assert places == {"abcdefg": "top center", "b": "middle right", "c": "bottom center"}
 
 
 def test_a_circle_can_be_drawn() -> None:

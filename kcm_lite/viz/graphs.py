@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from kcm_lite.controllers.garbagegraph import Node
 
 LIVE, GOING, VIRTUAL = "#2a78b5", "#c2571a", "#999999"
-FITS = 6  # letters inside a marker; longer names stand below
+FITS = 6  # letters inside a marker; longer names stand beside it
 
 
 def ownership(nodes: Iterable[Node]) -> go.Figure:
@@ -44,7 +44,7 @@ def ownership(nodes: Iterable[Node]) -> go.Figure:
         y=[place[uid][1] for uid in by_uid],
         mode="markers+text",
         text=[node.identity.name for node in shown],
-        textposition="middle center" if inside else "bottom center",
+        textposition="middle center" if inside else [beside(node) for node in shown],
         textfont={"color": "white"} if inside else {},
         marker={"size": 42, "color": [colour(node) for node in shown]},
         customdata=[str(node) for node in shown],
@@ -68,6 +68,13 @@ def colour(node: Node) -> str:
     if node.virtual:
         return VIRTUAL
     return GOING if node.being_deleted or node.deleting_dependents else LIVE
+
+
+def beside(node: Node) -> str:
+    """Return where a node's name is in no arrow's way."""
+    if node.dependents:
+        return "middle right" if node.owners else "top center"
+    return "bottom center"
 
 
 def generation(node: Node, by_uid: dict[str, Node]) -> int:
