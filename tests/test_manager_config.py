@@ -280,6 +280,28 @@ def test_the_certificate_comes_before_the_kubeconfig() -> None:
     assert (message, flag) == ("stat /nowhere: no such file or directory", "kubeconfig")
 
 
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("authentication-kubeconfig", "failed to get delegated authentication kubeconfig: "),
+        ("authorization-kubeconfig", "failed to get delegated authorization kubeconfig: "),
+        ("client-ca-file", ""),
+        ("requestheader-client-ca-file", ""),
+    ],
+)
+def test_files_of_those_who_ask_must_be_readable(tmp_path: Path, flag: str, text: str) -> None:
+    stat = "stat" if text else "open"
+    with pytest.raises(InvalidOptions) as caught:
+        answer(["--secure-port=10257", f"--{flag}=/nowhere"], now=NOW)
+    (problem,) = caught.value.problems
+    assert str(problem) == f"--{flag}=/nowhere: {text}{stat} /nowhere: no such file or directory"
+    assert answer(["--secure-port=0", f"--{flag}=/nowhere"], now=NOW).config is not None
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(InvalidOptions, match=r"it is empty|missing content for CA"):
+        answer(["--secure-port=10257", f"--{flag}={empty}"], now=NOW)
+
+
 def test_durations_of_the_election_come_last() -> None:
     assert refusal("--kubeconfig=/nowhere", "--leader-elect-lease-duration=1s")[1] == "kubeconfig"
 
@@ -602,8 +624,10 @@ def command(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, list[s
         ([f"--cluster={WEB}", "--until=soon"], '--until=soon: got "soon"'),
         (
             [f"--cluster={WEB}", "--service-account-private-key-file=/nowhere"],
-            "open /nowhere: no such file or directory",
+            "--service-account-private-key-file=/nowhere: open /nowhere: no such file or directory",
         ),
+        ([f"--cluster={WEB}", "--token=x"], "--token: nothing is served without --real-time"),
+        ([f"--cluster={WEB}", "--all", "--real-time"], "--all: there is no report with"),
     ],
 )
 def test_errors_go_to_stderr_and_end_with_1(

@@ -112,6 +112,23 @@ def test_a_manager_in_real_time_serves_and_ends_on_a_signal(
     assert (process.returncode, out, err) == (0, "Requested to terminate. Exiting.\n", "")
 
 
+def test_an_address_of_another_machine_is_refused_by_its_name(cluster: str) -> None:
+    with run(cluster, "--bind-address=203.0.113.7", "--until=1s") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("kcm-lite: --bind-address=203.0.113.7: failed to create listener: ")
+
+
+def test_a_key_that_cannot_be_read_stops_the_manager_before_anything_is_said(
+    cluster: str,
+) -> None:
+    flag = "--service-account-private-key-file=/nowhere"
+    with run(cluster, flag, f"--secure-port={free_port()}", "--until=1s") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err == f"kcm-lite: {flag}: open /nowhere: no such file or directory\n"
+
+
 def test_a_run_with_an_end_needs_no_signal(cluster: str) -> None:
     with run(cluster, "--secure-port=0", "--until=1s") as process:
         out, err = process.communicate(timeout=60)

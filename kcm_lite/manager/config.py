@@ -20,6 +20,7 @@ from kcm_lite.manager.checks import feature_gates, validate
 from kcm_lite.manager.featuregates import FeatureGates
 from kcm_lite.manager.files import (
     LeaderMigration,
+    check_delegation,
     read_leader_migration,
     refuse,
     server_address,
@@ -145,6 +146,8 @@ def new_config(
     validate(options, names)
     serving, connection = options.secure_serving, options.generic.client_connection
     pair = serving_certificate(serving, now) if serving.bind_port else None
+    if pair is not None:
+        check_delegation(options.authentication, options.authorization)
     client = ClientConfig(
         server_address(options.master, connection.kubeconfig),
         connection.qps,

@@ -19,7 +19,11 @@ import msgspec
 from kcm_lite.api.golang import quote
 from kcm_lite.api.yaml import ManifestError, load_documents
 from kcm_lite.manager.checks import os_error
-from kcm_lite.manager.groups import SecureServingOptions
+from kcm_lite.manager.groups import (
+    DelegatingAuthenticationOptions,
+    DelegatingAuthorizationOptions,
+    SecureServingOptions,
+)
 from kcm_lite.manager.validation import InvalidOptions, Problem
 
 if TYPE_CHECKING:
@@ -135,7 +139,7 @@ def self_signed(host: str, addresses: list[str], now: datetime) -> tuple[bytes, 
 
 def server_address(master: str, kubeconfig: str) -> str:
     """Return the server that the flags name; empty: none, so it is the one in this process."""
-    host = _server_of(kubeconfig) if kubeconfig else ""
+    host = _server_of(kubeconfig, "kubeconfig") if kubeconfig else ""
     if master:
         host = master if "://" in master else f"http://{master}"
         name = re.split("[/?#]", host.partition("://")[2])[0].rpartition("@")[2]
@@ -145,18 +149,34 @@ def server_address(master: str, kubeconfig: str) -> str:
     return host
 
 
-def _server_of(path: str) -> str:
+def _server_of(path: str, flag: str, prefix: str = "") -> str:
     """Return the server of a kubeconfig's current context."""
     if not Path(path).exists():
-        refuse(f"stat {path}: no such file or directory", "kubeconfig")
-    problem = f"error loading config file {quote(path)}"
-    raw = read_document(path, "kubeconfig", problem)
+        refuse(f"{prefix}stat {path}: no such file or directory", flag)
+    problem = f"{prefix}error loading config file {quote(path)}"
+    raw = read_document(path, flag, problem)
     try:
         context = next(c for c in raw["contexts"] if c["name"] == raw["current-context"])
         cluster = next(c for c in raw["clusters"] if c["name"] == context["context"]["cluster"])
         return str(cluster["cluster"]["server"])
     except (KeyError, StopIteration, TypeError):
-        refuse(f"{problem}: it has no current context with a cluster and a server", "kubeconfig")
+        refuse(f"{problem}: it has no current context with a cluster and a server", flag)
+
+
+def check_delegation(
+    authentication: DelegatingAuthenticationOptions, authorization: DelegatingAuthorizationOptions
+) -> None:
+    """Refuse files of these options that cannot be read; nothing here uses what is in them."""
+    for what, group in (("authentication", authentication), ("authorization", authorization)):
+        if path := group.remote_kubeconfig_file:
+            prefix = f"failed to get delegated {what} kubeconfig: "
+            _server_of(path, f"{what}-kubeconfig", prefix)
+    for flag, purpose, path in (
+        ("client-ca-file", "client-ca-bundle", authentication.client_ca),
+        ("requestheader-client-ca-file", "request-header", authentication.request_header_ca),
+    ):
+        if path and not read(path, flag):
+            refuse(f"missing content for CA bundle {quote(f'{purpose}::{path}')}", flag)
 
 
 # ---- leader migration

@@ -6,6 +6,7 @@ The cluster's clock is virtual as ever; it follows the clock on the wall.
 from __future__ import annotations
 
 import copy
+import errno
 import secrets
 import signal
 import threading
@@ -158,7 +159,9 @@ def _server(endpoints: Endpoints, secure: SecureServingInfo | None) -> Server | 
         return Server(endpoints, secure)
     except OSError as error:
         text = f"failed to create listener: failed to listen on {host}:{port}: {error.strerror}"
-        raise InvalidOptions([Problem(text, "secure-port", value=str(port))]) from None
+        wrong = {"bind-address": host, "secure-port": str(port)}
+        flag = "bind-address" if error.errno == errno.EADDRNOTAVAIL else "secure-port"
+        raise InvalidOptions([Problem(text, flag, value=wrong[flag])]) from None
 
 
 def _running() -> None:

@@ -11,14 +11,14 @@ from datetime import datetime
 
 from kcm_lite.api.errors import StatusError
 from kcm_lite.api.yaml import ManifestError
-from kcm_lite.manager.command import answer
+from kcm_lite.manager.command import Answer, answer
 from kcm_lite.manager.config import CompletedConfig
 from kcm_lite.manager.featuregates import text_of
 from kcm_lite.manager.flags import FlagError, flags_of
 from kcm_lite.manager.govalues import BOOL, STRING
 from kcm_lite.manager.options import NAME
 from kcm_lite.manager.settings import Group, Setting
-from kcm_lite.manager.validation import InvalidOptions
+from kcm_lite.manager.validation import InvalidOptions, Problem
 from kcm_lite.sim.check import BadInput
 from kcm_lite.sim.durations import parse_duration
 from kcm_lite.sim.expect import evaluate
@@ -87,12 +87,13 @@ def command(
     Raises:
         Refused: Something is wrong and nothing has been started, or the manager has ended.
     """
-    own = OwnFlags()
+    own, said = OwnFlags(), Answer()
     usage = USAGE.splitlines()
     try:
         said = answer(words, now=now, columns=columns, usage=usage, more=flags_of(own))
         if said.config is None:
             return list(said.lines), True
+        _check_use(own)
         scenario = _scenario(own)
         if own.real_time:
             endless = not own.until
@@ -101,7 +102,7 @@ def command(
     except FlagError as error:
         raise Refused(f"{error} ({error.hint})" if error.hint else error) from None
     except InvalidOptions as error:
-        raise Refused(*error.problems) from None
+        raise Refused(*(_told(problem, said.config) for problem in error.problems)) from None
     except (ActionFailed, StatusError) as error:
         raise Refused(f"--cluster={own.cluster}: {error}") from None
     lines = report(done, every_line=own.all)
@@ -113,6 +114,21 @@ def command(
             say(line)
         raise Refused(why)
     return lines, done.ok
+
+
+def _told(problem: Problem, completed: CompletedConfig | None) -> Problem:
+    """Return a problem with the value of its flag, if it was found when the config was complete."""
+    flags = {} if completed is None else flags_of(completed.config.component)
+    value = flags[problem.flag].value if problem.flag in flags else ""
+    return problem if problem.value else replace(problem, value=str(value))
+
+
+def _check_use(own: OwnFlags) -> None:
+    """Refuse flags that would change nothing."""
+    if own.real_time and own.all:
+        raise Refused("--all: there is no report with --real-time")
+    if own.token and not own.real_time:
+        raise Refused("--token: nothing is served without --real-time")
 
 
 def _scenario(own: OwnFlags) -> Scenario:
