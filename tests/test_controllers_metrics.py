@@ -30,7 +30,7 @@ class Lab:
     """A cluster whose controllers count."""
 
     def __init__(self, *, gates: Gates = TODAY, **how: Any) -> None:
-        self.cluster, self.registry = Cluster(controllers=(), qps=0, **how), Registry()
+        self.cluster, self.registry = Cluster(controllers=(), **{"qps": 0, **how}), Registry()
         cluster, rng = self.cluster, random.Random(0)
         client = Client(cluster.transport, cluster.clock, agent="informers", qps=0)
         informers = SharedInformerFactory(client, cluster.clock, rng=rng, name="informers")
@@ -277,3 +277,19 @@ def test_the_job_of_1_22_counts_its_syncs_and_ends() -> None:
     syncs = lab.values(f"{JOB}job_syncs_total")
     assert syncs["NonIndexed", "success", "pods_created"] == 2
     assert lab.values(f"{JOB}job_pods_finished_total") == {}
+
+
+def test_in_1_22_the_limiters_of_clients_have_gauges_that_stay_0() -> None:
+    def gauges(gates: Gates, qps: float = 20) -> list[str]:
+        lab = Lab(gates=gates, profile=ENDS, qps=qps)
+        lab.apply(job(completions=1), 5)
+        return [x for x in lab.registry.expose().splitlines() if x[0] != "#" and "limiter_u" in x]
+
+    assert gauges(TODAY) == [] and gauges(RELEASE_1_22, qps=0) == []
+    assert gauges(RELEASE_1_22) == [
+        "deployment_controller_rate_limiter_use 0",
+        "job_controller_rate_limiter_use 0",
+        "replicaset_controller_rate_limiter_use 0",
+        "replication_controller_rate_limiter_use 0",
+        "ttl_after_finished_controller_rate_limiter_use 0",
+    ]

@@ -98,6 +98,7 @@ BEHAVIOURS = {
     "job.queue_maximum": "1.27",
     "job.clear_start_time": "MutableSchedulingDirectivesForSuspendedJobs",
     "job.stale_controller_consistency": "StaleControllerConsistencyJob",
+    "metrics.limiter": "1.26",
 }
 
 
