@@ -760,3 +760,26 @@ def test_a_manager_that_crashed_waits_for_the_lease_of_the_one_before(
     code, out, _ = command(capsys, "--secure-port=0", f"--cluster={path}", "--leader-elect=false")
     (made,) = lines_with(out, "2 pods created by replicaset-controller")
     assert code == 0 and float(made[3:7]) < 13
+
+
+INTERRUPTED = """
+import sys
+from kcm_lite.cli import main
+from kcm_lite.sim import managed, scenario
+async def interrupted():
+    raise KeyboardInterrupt
+def play(cluster, *rest, **more):
+    cluster.clock.spawn(interrupted(), name="worker")
+    cluster.clock.run_for(1)
+managed.play = scenario.play = play
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [["controller-manager", "--secure-port=0", f"--cluster={WEB}"], ["simulate", WEB]]
+)
+def test_an_interrupt_ends_the_command_quietly(words: list[str]) -> None:
+    run = [sys.executable, "-c", INTERRUPTED, *words]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

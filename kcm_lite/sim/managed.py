@@ -39,8 +39,9 @@ Usage:
   kcm-lite controller-manager [flags] --cluster FILE --real-time [--until TIME]
                               [--token TOKEN]
 
-In real time it serves /healthz, /metrics and /configz over HTTPS until SIGINT
-or SIGTERM; all but /healthz ask for the bearer token.
+In real time it serves /healthz, /metrics, /configz and /debug over HTTPS until
+SIGINT or SIGTERM; all but /healthz ask for the bearer token. Either way it leads
+by a lease, and ends with 1 when it loses it.
 """
 
 
