@@ -135,6 +135,30 @@ def test_a_run_with_an_end_needs_no_signal(cluster: str) -> None:
     assert (process.returncode, out, err) == (0, "Requested to terminate. Exiting.\n", "")
 
 
+THIEF = """
+id: thief
+nodes: 1
+until: 60
+actions:
+- at: 0.5
+  do: patch
+  kind: Lease
+  name: kube-controller-manager
+  namespace: kube-system
+  patch: {spec: {holderIdentity: thief}}
+"""
+
+
+def test_a_lost_lease_ends_the_process_with_1(tmp_path: Path) -> None:
+    path = tmp_path / "thief.yaml"
+    path.write_text(THIEF, encoding="utf-8")
+    times = {"lease-duration": "2s", "renew-deadline": "1s", "retry-period": "500ms"}
+    flags = [f"--leader-elect-{name}={value}" for name, value in times.items()]
+    with run(str(path), "--secure-port=0", *flags) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (1, "", "kcm-lite: leaderelection lost/stopped\n")
+
+
 def test_no_thread_is_left(cluster: str) -> None:
     from datetime import UTC, datetime
 
@@ -148,7 +172,7 @@ def test_no_thread_is_left(cluster: str) -> None:
     assert config is not None
     said: list[str] = []
     scenario = read_input(Options((cluster,), until=0.2))
-    assert live(config, scenario, say=said.append, token="t", endless=False) == 0
+    assert live(config, scenario, say=said.append, token="t", endless=False) == (0, "")
     assert said[0].endswith(", token t")
     assert [t.name for t in threading.enumerate() if t.name == "https"] == []
     assert signal.getsignal(signal.SIGTERM) is before

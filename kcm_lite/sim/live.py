@@ -83,8 +83,8 @@ def live(
     say: Callable[[str], None],
     token: str = "",
     endless: bool = True,
-) -> int:
-    """Run a manager until a signal comes, or the scenario is over; return the exit code.
+) -> tuple[int, str]:
+    """Run a manager until a signal comes, or the scenario is over.
 
     Args:
         completed: The manager's config.
@@ -92,6 +92,9 @@ def live(
         say: Prints a line.
         token: Of the HTTPS server; by default a new one.
         endless: Go on after the scenario's end.
+
+    Returns:
+        The exit code, and why the manager has ended.
 
     Raises:
         InvalidOptions: The port is taken, and nothing has been started; or a controller cannot be
@@ -113,18 +116,19 @@ def live(
     server = _server(endpoints, config.secure_serving)
     try:
         with signals(stop):
-            cluster = LiveCluster(
-                lock,
-                stop,
-                completed,
-                scenario,
-                on_exit=ended,
-                on_built=lambda name: endpoints.checks.update({name: _running}),
-                metrics=metrics,
-            )
+            with lock:
+                cluster = LiveCluster(
+                    lock,
+                    stop,
+                    completed,
+                    scenario,
+                    on_exit=ended,
+                    on_built=lambda name: endpoints.checks.update({name: _running}),
+                    metrics=metrics,
+                )
             if config.component.generic.leader_election.leader_elect:
-                health = cluster.candidate.health
-                endpoints.checks = {health.name: health.check, **endpoints.checks}
+                first = {cluster.candidate.health.name: lambda: cluster.candidate.health.check()}
+                endpoints.checks = {**first, **endpoints.checks}
             endpoints.debug_handlers = cluster.debug_handlers
             endpoints.tasks = cluster.tasks
             if server is not None:
@@ -135,15 +139,14 @@ def live(
                     cluster.run_until(float("inf"))
             except Stopped:
                 pass
-            if not endings:
-                terminate(cluster.candidate)
-                cluster.clock.run_for(config.controller_shutdown_timeout)
+            with lock:
+                if not endings:
+                    terminate(cluster.candidate)
+                    cluster.clock.run_for(config.controller_shutdown_timeout)
     finally:
         if server is not None:
             server.close()
-    for _, why in endings:
-        say(why)
-    return max((code for code, _ in endings), default=0)
+    return max(endings, default=(0, ""))
 
 
 def _server(endpoints: Endpoints, secure: SecureServingInfo | None) -> Server | None:

@@ -97,8 +97,7 @@ def command(
         _check_use(own)
         scenario = _scenario(own)
         if own.real_time:
-            endless = not own.until
-            return [], live(said.config, scenario, say=say, token=own.token, endless=endless) == 0
+            return _live(own, said.config, scenario, say), True
         done, why = manage(said.config, scenario)
     except FlagError as error:
         raise Refused(f"{error} ({error.hint})" if error.hint else error) from None
@@ -115,6 +114,16 @@ def command(
             say(line)
         raise Refused(why)
     return lines, done.ok
+
+
+def _live(
+    own: OwnFlags, completed: CompletedConfig, scenario: Scenario, say: Callable[[str], None]
+) -> list[str]:
+    """Run in real time; return the last words."""
+    code, why = live(completed, scenario, say=say, token=own.token, endless=not own.until)
+    if code:
+        raise Refused(why)
+    return [why] if why else []
 
 
 def _told(problem: Problem, completed: CompletedConfig | None) -> Problem:
