@@ -83,7 +83,9 @@ REVISION = "deployment.kubernetes.io/revision"
 DYING: dict[str, Any] = {"deletionTimestamp": NOW}
 OLD = rs(4, "old", D, annotations={"deployment.kubernetes.io/desired-replicas": "4"})
 OLD_PODS = [pod(f"o{n}", OLD) for n in range(4)]
-LOST = {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "uid": "uid-m"}]}
+LOST: dict[str, Any] = {
+    "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "uid": "uid-m"}]
+}
 
 
 def smaller(replicas: int) -> Object:
@@ -163,6 +165,10 @@ KEEPS: dict[str, list[Write]] = {
     "a second deletion": [(RS, "delete", pod("x", None, **DYING), None)],
     "an owner that waits for its dependents": [
         *made(rs(2, **DYING, finalizers=["foregroundDeletion"]), A), (GC, "delete", A, None)],
+    "an owner in another namespace": [
+        *made(decode({"apiVersion": "v1", "kind": "ConfigMap",
+                      "metadata": {"name": "m", "namespace": "other", "uid": "uid-m"}})),
+        (GC, "delete", pod("x", None, **LOST), None)],
     "a surplus goes": [*THREE, ("user", "patch", rs(3), WEB), (RS, "delete", A, None)],
     "a pod that has ended goes": [*made(WEB), (RS, "delete", pod("x", WEB, "Failed"), None)],
     "a sync that goes on after a change of size": [

@@ -179,9 +179,10 @@ def _orphaned(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
         return
     for ref in w.old.metadata.owner_references:
         owner = world.objects.get(ref.uid)
-        if owner is not None and not (
-            owner.metadata.deletion_timestamp and "foregroundDeletion" in owner.metadata.finalizers
-        ):
+        if owner is None or owner.metadata.namespace not in ("", w.namespace):
+            continue  # a reference does not lead into another namespace
+        waits = "foregroundDeletion" in owner.metadata.finalizers
+        if owner.metadata.deletion_timestamp is None or not waits:
             yield w.old, f"was collected though {ref.kind}/{ref.name} lives"
 
 

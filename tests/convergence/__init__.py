@@ -1,0 +1,1 @@
+"""Every scenario, with a fault after every write: ``python -m tests.convergence``."""
