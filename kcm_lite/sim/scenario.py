@@ -268,6 +268,22 @@ class Run:
         return all(o.ok for o in self.outcomes)
 
 
+def cluster_of(scenario: Scenario, *, faults: Iterable[Fault] = (), detail: bool = True) -> Cluster:
+    """Return the cluster of a scenario before anything happens; see `run_scenario`."""
+    return Cluster(
+        scenario.nodes,
+        scenario.seed,
+        profile=scenario.profile,
+        qps=scenario.qps,
+        burst=scenario.burst,
+        gates=gates_for(FeatureGates.for_release(scenario.release)),
+        start=START.replace(second=scenario.start_at_second),
+        detail=detail,
+        namespace=scenario.namespace,
+        faults=(*scenario.faults, *faults),
+    )
+
+
 def run_scenario(
     scenario: Scenario,
     *,
@@ -287,18 +303,8 @@ def run_scenario(
         ActionFailed: An action could not be done.
         StatusError: The server refuses an object of ``objects``.
     """
-    cluster = Cluster(
-        scenario.nodes,
-        scenario.seed,
-        profile=scenario.profile,
-        qps=scenario.qps,
-        burst=scenario.burst,
-        gates=gates_for(FeatureGates.for_release(scenario.release)),
-        start=START.replace(second=scenario.start_at_second),
-        detail=detail or any(e.subject == "syncs" for e in scenario.expect),
-        namespace=scenario.namespace,
-        faults=(*scenario.faults, *faults),
-    )
+    detail = detail or any(e.subject == "syncs" for e in scenario.expect)
+    cluster = cluster_of(scenario, faults=faults, detail=detail)
     play(cluster, scenario, progress=progress)
     settled = scenario.settle and cluster.now < scenario.until
     end = replace(scenario, until=cluster.now)

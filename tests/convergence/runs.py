@@ -17,14 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kcm_lite.manager.featuregates import FeatureGates
-from kcm_lite.manager.start import gates_for
-from kcm_lite.sim.cluster import START, Cluster
+from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.endstate import EndState, end_state
 from kcm_lite.sim.faults import Fault
 from kcm_lite.sim.invariants import Violation, violations
 from kcm_lite.sim.manifests import Inert, live_owners
-from kcm_lite.sim.scenario import Scenario
+from kcm_lite.sim.scenario import Scenario, cluster_of
 from kcm_lite.sim.steps import ActionFailed, perform
 
 PATIENCE = 1500.0
@@ -56,25 +54,9 @@ class Ending:
 NOWHERE = EndState(())
 
 
-def cluster_of(scenario: Scenario) -> Cluster:
-    """Return the cluster of a scenario, at its start; only writes are recorded."""
-    return Cluster(
-        scenario.nodes,
-        scenario.seed,
-        profile=scenario.profile,
-        qps=scenario.qps,
-        burst=scenario.burst,
-        gates=gates_for(FeatureGates.for_release(scenario.release)),
-        start=START.replace(second=scenario.start_at_second),
-        detail=False,
-        namespace=scenario.namespace,
-        faults=scenario.faults,
-    )
-
-
 def run_to_end(scenario: Scenario) -> Ending:
     """Run a scenario, and on until nothing is left to happen."""
-    return finish(cluster_of(scenario), scenario)
+    return finish(cluster_of(scenario, detail=False), scenario)
 
 
 def finish(cluster: Cluster, scenario: Scenario) -> Ending:
@@ -101,7 +83,7 @@ def run_forked(
     Returns:
         How the run without came out, and those with, by k.
     """
-    cluster = cluster_of(scenario)
+    cluster = cluster_of(scenario, detail=False)
     found: dict[int, Ending] = {}
     answer_to: int | None = None  # in a child: the pipe to its parent
 
