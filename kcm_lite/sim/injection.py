@@ -302,7 +302,7 @@ def lose_lease(
     if not manager.alive:
         self.note(fault, "no manager runs that could lose its lease")
         return
-    old = len(manager.processes)
+    old = manager.processes
 
     def stop() -> None:
         self.note(fault, "the manager that has lost its lease ends")

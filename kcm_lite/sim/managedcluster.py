@@ -114,10 +114,9 @@ class ManagedCluster(Cluster):
 
     def _exited(self, process: Process, code: int, why: str) -> None:
         """A manager ends by itself; an older one that is not alone does so unnoticed."""
-        processes = self.manager.processes
         if process.alive:
-            latest = process is processes[-1]
+            latest = process is self.manager.processes[-1]
             self.manager.note(f"exit {code}: {why}")
-            self.manager.kill(processes.index(process) + 1)
+            self.manager.kill([process])
             if latest:
                 self._on_exit(code, why)

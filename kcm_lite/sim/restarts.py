@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kcm_lite.client.transport import Transport
 from kcm_lite.sim.faultywire import FaultyWire
@@ -45,7 +45,6 @@ class ManagerProcess:
         connect: Gives the way to the API server that a new life takes.
         ahead: Seconds by which its wall clock is ahead.
         lives: How many there were.
-        processes: Those that live; more than one while an old leader does not know it yet.
     """
 
     def __init__(self, wire: FaultyWire, trace: Trace, build: Build) -> None:
@@ -53,33 +52,35 @@ class ManagerProcess:
         self.connect: Callable[[], Transport] = lambda: wire
         self.ahead = 0.0
         self.lives = 0
-        self.processes: list[Process] = []
-        self._traces: list[ProcessTrace] = []
+        self._traces: dict[Process, ProcessTrace] = {}
+
+    @property
+    def processes(self) -> list[Process]:
+        """The processes that live; more than one while an old leader does not know it yet."""
+        return list(self._traces)
 
     @property
     def alive(self) -> bool:
         """Whether it runs."""
-        return bool(self.processes)
+        return bool(self._traces)
 
     def start(self) -> None:
         """Start a process: with empty caches, queues and expectations."""
         process = Process(self.wire.clock, self.connect(), NAME, ahead=self.ahead)
-        trace = ProcessTrace(self.trace)
-        self.processes.append(process)
-        self._traces.append(trace)
+        trace = self._traces[process] = ProcessTrace(self.trace)
         self.lives += 1
         self.build(process, trace, self.lives - 1)
 
-    def kill(self, count: int | None = None) -> None:
-        """End the oldest ``count`` processes, or all: what they had sent and is not there is lost.
+    def kill(self, which: Collection[Process] | None = None) -> None:
+        """End some processes, or all: what they had sent and is not there is lost.
 
         Nothing is left of a process: no task, no timer, no watch, and it records nothing more.
         """
-        for process, trace in zip(self.processes[:count], self._traces[:count], strict=True):
-            trace.fall_silent()
-            self.wire.lose(process.transport.pending.values())
-            process.kill()
-        del self.processes[:count], self._traces[:count]
+        for process in list(self._traces) if which is None else which:
+            if process in self._traces:
+                self._traces.pop(process).fall_silent()
+                self.wire.lose(process.transport.pending.values())
+                process.kill()
 
     def set_ahead(self, seconds: float) -> None:
         """Set the wall clock, of this life and of those to come."""
