@@ -134,7 +134,8 @@ def _default_container_of_pod(container: Container, host_network: bool) -> Conta
 
 def default_pod(pod: Pod) -> Pod:
     """Fill in a pod."""
-    return _filled(pod, spec=default_spec_of_pod(pod.spec))
+    spec = default_spec_of_pod(pod.spec)
+    return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
 @by_identity

@@ -14,6 +14,7 @@ from kcm_lite.api.meta import LabelSelector
 from kcm_lite.api.selectors import Selector, SelectorError, label_selector_as_selector
 from kcm_lite.api.validation.field import Causes, forbidden, invalid, not_supported, required
 from kcm_lite.api.validation.meta import (
+    NEGATIVE,
     immutable,
     nonnegative,
     validate_label_selector,
@@ -59,9 +60,8 @@ def validate_counts(
     """
     total, ready, available = status.replicas, status.ready_replicas, status.available_replicas
     parts = {**parts, "readyReplicas": ready, "availableReplicas": available}
-    causes: Causes = []
-    for name, value in {"replicas": total, **parts, **rest}.items():
-        causes += nonnegative(value, f"status.{name}")
+    every = {"replicas": total, **parts, **rest}
+    causes = [invalid(f"status.{k}", v, NEGATIVE) for k, v in every.items() if (v or 0) < 0]
     detail = "cannot be greater than status.replicas"
     causes += [invalid(f"status.{k}", v, detail) for k, v in parts.items() if v > total]
     if available > ready:
