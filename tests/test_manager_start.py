@@ -31,18 +31,7 @@ from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.process import Process
 from kcm_lite.sim.replicas import Replicas, manager_config
 from kcm_lite.trace import ApiWrite, QueueOp, SyncStart
-
-WEB = """
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: web, image: "nginx:1.27"}]}
-"""
+from tests.sim_support import deployment, replica_set
 
 Managed = Callable[..., ManagerContext]
 
@@ -109,7 +98,7 @@ def test_a_build_error_starts_nothing_whichever_it_is(
         raise InvalidOptions([Problem("no luck", "controllers")])
 
     monkeypatch.setitem(controllers_context.CONTROLLERS, broken, refuse)
-    cluster.apply(WEB)
+    cluster.apply(replica_set(2))
     context, checks = managed(), list[str]()
     with pytest.raises(InvalidOptions, match="no luck"):
         cluster.clock.run(run(context, add_health_check=checks.append))
@@ -188,7 +177,7 @@ def test_informers_start_when_all_have_been_built_and_before_any_controller_runs
 
 
 def test_nobody_works_before_its_caches_are_filled(cluster: Cluster, managed: Managed) -> None:
-    cluster.apply(WEB)
+    cluster.apply(replica_set(2))
     cluster.clock.run(run(managed()))
     cluster.run_for(10)
     filled = max(t for t, kind in cache_times(cluster) if kind in ("pods", "replicasets"))
@@ -209,7 +198,7 @@ def test_each_controller_writes_under_its_own_name(
     flag: str, cluster: Cluster, managed: Managed
 ) -> None:
     cluster.clock.run(run(managed(f"--use-service-account-credentials={flag}")))
-    cluster.apply(WEB.replace("kind: ReplicaSet", "kind: Deployment"))
+    cluster.apply(deployment(2))
     cluster.run_for(5)
     creators = {
         w.resource: w.agent
@@ -268,13 +257,13 @@ def test_after_the_end_nothing_is_left_and_nothing_is_done(
 ) -> None:
     context = managed()
     cluster.clock.run(run(context))
-    cluster.apply(WEB)
+    cluster.apply(replica_set(2))
     cluster.run_for(5)
     before = cluster.now
     cluster.clock.run(shut_down(context))
     assert cluster.now == before and not context.crew.tasks
     cluster.delete(f"pod/{cluster.objects(Pod)[0].metadata.name}")
-    cluster.apply(WEB.replace("name: web}", "name: more}", 1))
+    cluster.apply(replica_set(2, "more"))
     records = len(cluster.trace.records)
     cluster.run_for(120)
     assert len(cluster.objects(Pod)) == 1
@@ -364,7 +353,8 @@ def test_controllers_have_ended_before_the_lease_is_given_back() -> None:
     found = Replicas(Cluster(controllers=()), 2, config=config)
     cluster = found.cluster
     cluster.run_until(60)
-    cluster.apply("---".join(WEB.replace("{name: web}", f"{{name: w{i}}}") for i in range(60)))
+    for i in range(60):
+        cluster.apply(replica_set(2, f"w{i}"))
     cluster.run_for(0.02)
     found.terminate("kcm-1")
     cluster.run_for(1)
