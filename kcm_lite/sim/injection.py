@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcm_lite.api.core import Pod
-from kcm_lite.api.errors import InternalError, ServerTimeout, StatusError, TooManyRequests
+from kcm_lite.api.errors import InternalError, ServerTimeout, TooManyRequests
 from kcm_lite.api.meta import Object
 from kcm_lite.api.request import Request
 from kcm_lite.api.scheme import BY_TYPE
@@ -20,7 +18,7 @@ from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.faultywire import Fate, WatchRule
 from kcm_lite.sim.nodedeath import die
 from kcm_lite.sim.olderreplica import OlderReplica, version_at
-from kcm_lite.sim.podstatus import Seen
+from kcm_lite.sim.podchaos import hit, hittable
 from kcm_lite.trace import Note
 
 if TYPE_CHECKING:
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SOURCE = "fault"
-CHAOS = "chaos"
-"""The agent that deletes and evicts pods at random."""
-
 CHANGING = frozenset({"update", "patch", "delete"})
 HTTP = {"create": "post", "update": "put", "deletecollection": "delete"}
 HTTP_TIMEOUT = "Timeout: request did not complete within the allotted timeout"
@@ -363,38 +358,6 @@ def pod_chaos(
         task.cancel()
 
     return stop
-
-
-def hittable(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
-    """Yield the running pods that match, in the order of their creation."""
-    for seen in sorted(cluster.kubelets.pods.values(), key=lambda seen: seen.index):
-        meta, running = seen.pod.metadata, seen.started is not None and not seen.done
-        mine = meta.namespace == cluster.namespace and selector.items() <= meta.labels.items()
-        if mine and running and not seen.deleting:
-            yield seen
-
-
-def hit(cluster: Cluster, seen: Seen, effect: str) -> None:
-    """Do something bad to a pod."""
-    meta = seen.pod.metadata
-    match effect:
-        case "fail":
-            cluster.kubelets.set_phase(seen, "Failed", reason="Chaos")
-        case "notReady":
-            cluster.kubelets.set_ready(seen, False)
-        case "delete":
-            cluster.server.delete(Pod, meta.namespace, meta.name, agent=CHAOS)
-        case _:
-            request = Request(
-                verb="create",
-                type=Pod,
-                namespace=meta.namespace,
-                name=meta.name,
-                subresource="eviction",
-                agent=CHAOS,
-            )
-            with suppress(StatusError):  # a budget may forbid it
-                cluster.server.handle(request)
 
 
 BEGIN: dict[type[faults.Fault], Callable[..., Undo | None]] = {
