@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
 from sphinx.errors import ConfigError
 
 import kcm_lite
@@ -123,6 +125,20 @@ def test_nothing_comes_from_another_site(site: Path) -> None:
 def test_expected_errors_and_tables_are_text(page: str) -> None:
     assert "ZeroDivisionError: division by zero\npod    n\nweb-1  2\n" in page
     assert "Traceback" not in page
+
+
+def test_output_that_the_kernel_cut_is_whole(page: str) -> None:
+    assert "one line\nanother\n\nlast\n" in page
+
+
+def test_only_pieces_of_one_stream_that_follow_each_other_are_joined() -> None:
+    def out(text: str, name: str = "stdout") -> NotebookNode:
+        return new_output("stream", name=name, text=text)
+
+    plot = new_output("display_data", data={})
+    pieces = [out("a"), out("b"), out("c", "stderr"), out("d"), plot, out("e")]
+    assert cells.join_streams(pieces) == [out("ab"), out("c", "stderr"), out("d"), plot, out("e")]
+    assert cells.join_streams([]) == []
 
 
 def test_the_version_is_on_every_page(site: Path) -> None:

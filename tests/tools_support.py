@@ -69,6 +69,12 @@ PAGE = [
         "c6", "with expect_error(ZeroDivisionError):\n    1 / 0\ntable([{'pod': 'web-1', 'n': 2}])"
     ),
     code("c7", "print('folded away')", "hide-cell"),
+    code(
+        "c8",
+        "import sys, time\n"
+        "for piece in ('one li', 'ne', '\\n', 'another\\n\\n', 'last'):\n"
+        "    sys.stdout.write(piece); sys.stdout.flush(); time.sleep(0.05)\n",
+    ),
 ]
 INDEX = "# The start\n\nA word to look up: expectations. See [the page](page.ipynb).\n"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import plotly
-from myst_nb.core.render import load_mime_renders
+from myst_nb.core import render
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.fileutil import copy_asset_file
@@ -107,8 +107,9 @@ def drop_thebe(
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     os.environ["KCM_STATIC_BOOK"] = "1"  # the kernels inherit it; Explorer asks for it
-    if cells.FigureMime not in load_mime_renders():
-        load_mime_renders().append(cells.FigureMime)
+    render.coalesce_streams = cells.join_streams
+    if cells.FigureMime not in render.load_mime_renders():
+        render.load_mime_renders().append(cells.FigureMime)
     app.add_post_transform(cells.ExportBadge)
     app.add_html_math_renderer("kcm_mathml", (mathml.inline, None), (mathml.block, None))
     app.add_role("launch-links", repository.launch_links)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from copy import copy
 from html import escape
 from typing import Any
 
 from docutils import nodes
+from nbformat import NotebookNode
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 EXPORT = re.compile(r"\A#\|[ \t]*export[ \t]+(?P<module>[\w.]+)[ \t]*\n+")
@@ -43,6 +45,23 @@ class ExportBadge(SphinxPostTransform):
             badge = nodes.paragraph("", "exported to ", name, classes=["kcm-export"])
             cell["classes"].append("kcm-exported")
             cell.insert(0, badge)
+
+
+def join_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Join pieces of one stream that follow each other, as they were written.
+
+    The kernel cuts a stream where it likes, within a line too; myst-nb's own way of joining ends
+    the line at every cut.
+    """
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last and output["output_type"] == "stream" and last.get("name") == output["name"]:
+            joined[-1] = copy(last)
+            joined[-1]["text"] += output["text"]
+        else:
+            joined.append(output)
+    return joined
 
 
 class FigureMime:
