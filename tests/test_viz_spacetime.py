@@ -13,7 +13,7 @@ from kcm_lite.trace import (
     SyncEnd,
     SyncStart,
 )
-from kcm_lite.viz.spacetime import lanes_of, listing, space_time, step_of, steps
+from kcm_lite.viz.spacetime import Step, lanes_of, listing, space_time, step_of, steps
 
 RECORDS: list[Record] = [
     Note(0.0, "scenario", "delete pod web-1"),
@@ -56,13 +56,21 @@ def test_lanes_read_from_people_to_controllers() -> None:
 def test_the_figure_has_one_number_a_step_and_one_arrow_a_message() -> None:
     arrows = steps(RECORDS)
     figure = space_time(arrows)
-    (dots,) = figure.data
+    lines, heads, dots = figure.data  # later traces lie above: no arrow hides a number
     assert list(dots.text) == [str(n) for n in range(1, len(arrows) + 1)]
     messages = [a for a in arrows if a.source != a.target]
-    assert len(figure.layout.annotations) == len(messages)
-    first = figure.layout.annotations[0]
-    assert (first.ax, first.x, first.y) == (0, 1, 2)
+    assert len(heads.x) == len(messages)
+    assert (lines.x[:3], lines.y[:3]) == ((0, 1, None), (2, 2, None))
+    assert (heads.x[0], heads.y[0]) == (1, 2)
+    assert not figure.layout.annotations
     assert list(figure.layout.yaxis.ticktext).count("0.007 s") == 1
+
+
+def test_heads_point_to_who_is_told() -> None:
+    there, back = Step(0, "user", "API server", "asks"), Step(1, "API server", "user", "answers")
+    _, heads, _ = space_time([there, back]).data
+    assert list(heads.x) == [1, 0]
+    assert list(heads.marker.angle) == [90, -90]
 
 
 def test_listing_fits_the_page() -> None:

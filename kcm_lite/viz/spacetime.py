@@ -118,13 +118,28 @@ def space_time(arrows: Sequence[Step], *, lanes: Sequence[str] = ()) -> go.Figur
             y1=len(arrows) + 0.5,
             line={"width": 1, "color": "#999"},
         )
-    for row, arrow in zip(rows, arrows, strict=True):
-        if arrow.source != arrow.target:
-            figure.add_annotation(
-                x=at[arrow.target], ax=at[arrow.source], y=row, ay=row,
-                xref="x", yref="y", axref="x", ayref="y",
-                showarrow=True, arrowhead=2, arrowwidth=1.6, arrowcolor=ARROW, text="",
-            )  # fmt: skip
+    told = [(row, a) for row, a in zip(rows, arrows, strict=True) if a.source != a.target]
+    figure.add_scatter(  # lines and heads are traces: annotations would hide the numbers
+        x=[x for _, a in told for x in (at[a.source], at[a.target], None)],
+        y=[y for row, _ in told for y in (row, row, None)],
+        mode="lines",
+        line={"width": 1.6, "color": ARROW},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    figure.add_scatter(
+        x=[at[a.target] for _, a in told],
+        y=[row for row, _ in told],
+        mode="markers",
+        marker={
+            "symbol": "arrow",
+            "size": 9,
+            "color": ARROW,
+            "angle": [90 if at[a.target] > at[a.source] else -90 for _, a in told],
+        },
+        hoverinfo="skip",
+        showlegend=False,
+    )
     middle = [(at[a.source] + at[a.target]) / 2 for a in arrows]
     figure.add_scatter(
         x=middle,

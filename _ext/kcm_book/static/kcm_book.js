@@ -50,6 +50,8 @@
       autosize: true,
     };
     delete layout.width;
+    // Plotly draws lines without a colour nearly black: on a dark page they vanish.
+    layout.shapes = layout.shapes?.map((shape) => ({ ...shape, line: { color: "#888", ...shape.line } }));
     if (small.matches && !layout.legend?.orientation)
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.2, yanchor: "top" };
     if (touch.matches) layout.dragmode = false; // a finger on the plot scrolls the page
