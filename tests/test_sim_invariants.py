@@ -59,15 +59,15 @@ def job(parallelism: int = 1, indexed: bool = False, **status: Any) -> Object:
 Write = tuple[str, str, Object | None, Object | None]  # agent, verb, old, new
 
 
-def broken(*writes: Write, t: float = 0.0) -> list[str]:
-    """What these writes break, one a second."""
+def broken(*writes: Write, t: float = 0.0, every: float = 1.0) -> list[str]:
+    """What these writes break, one a second or so."""
     trace = Trace()
     for n, (agent, verb, old, new) in enumerate(writes):
         known: Any = new if new is not None else old
         plural = f"{known.KIND.lower()}s"
         sub = "status" if verb == "status" else ""
-        trace.write(ApiWrite(t + n, agent, verb, plural, sub, "ns", known.metadata.name, 200,
-                             old=old, new=new))  # fmt: skip
+        name, when = known.metadata.name, t + n * every
+        trace.write(ApiWrite(when, agent, verb, plural, sub, "ns", name, 200, old=old, new=new))
     return [f"{v.rule}: {v.subject} {v.text}" for v in violations(trace)]
 
 
@@ -173,6 +173,8 @@ KEEPS: dict[str, list[Write]] = {
     "a pod that has ended goes": [*made(WEB), (RS, "delete", pod("x", WEB, "Failed"), None)],
     "a sync that goes on after a change of size": [
         *made(rs(3), A, B), ("user", "patch", rs(3), rs(1)), *made(C, by=RS)],
+    "a change of size while a pod is on its way": [
+        *made(rs(3), A, B), ("user", "patch", rs(3), WEB), (RS, "create", None, C)],
     "a pod that has ended makes room": [
         *made(WEB, A, B), ("kubelet", "status", A, pod("a", WEB, "Failed")), *made(C, by=RS)],
     "a rollout within its limits": [
@@ -199,7 +201,12 @@ KEEPS: dict[str, list[Write]] = {
 
 @pytest.mark.parametrize("name", KEEPS)
 def test_what_is_allowed_is_not_reported(name: str) -> None:
-    assert broken(*KEEPS[name], t=100) == []
+    assert broken(*KEEPS[name], t=100, every=0.01) == []
+
+
+def test_a_change_of_size_counts_after_a_while() -> None:
+    writes = KEEPS["a change of size while a pod is on its way"]
+    assert broken(*writes) == ["size: ReplicaSet/web has 3 active pods, may have 2"]
 
 
 def test_a_refused_write_breaks_nothing() -> None:

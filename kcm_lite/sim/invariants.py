@@ -47,6 +47,7 @@ REVISION = "deployment.kubernetes.io/revision"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 FINAL = ("Succeeded", "Failed")
 SECOND = 1.0  # times in objects are whole seconds
+LAG = 0.1  # seconds: how old a number may be that a sync goes by
 
 
 class Violation(NamedTuple):
@@ -65,16 +66,27 @@ class Limits(msgspec.Struct):
     """How many active pods an object may have, with a memory for changes that are under way.
 
     A sync goes on with the number that it has read; so a limit that has changed counts once the
-    pods are within it.
+    pods are within it, and `LAG` seconds later.
     """
 
     most: float = -math.inf
     least: float = math.inf
+    before: tuple[float, float] = (-math.inf, math.inf)
+    changed: float = -math.inf
 
-    def note(self, wanted: int, active: int) -> None:
+    def note(self, t: float, wanted: int, active: int) -> None:
         """Take in how many are wanted and active now."""
+        old = self.most, self.least
         self.most = wanted if active <= wanted else max(self.most, wanted)
         self.least = wanted if active >= wanted else min(self.least, wanted)
+        if (self.most, self.least) != old:
+            self.before, self.changed = old, t
+
+    def at(self, t: float) -> tuple[float, float]:
+        """Return the most and the fewest that there may be."""
+        if t - self.changed > LAG:
+            return self.most, self.least
+        return max(self.most, self.before[0]), min(self.least, self.before[1])
 
 
 class World(msgspec.Struct):
@@ -130,7 +142,7 @@ def _apply(world: World, w: ApiWrite) -> None:
     if isinstance(obj, Pod):
         _apply_pod(world, w, obj)
     elif isinstance(obj, ReplicaSet | ReplicationController | Job):
-        _note(world, uid)
+        _note(world, w.t, uid)
 
 
 def _apply_pod(world: World, w: ApiWrite, pod: Pod) -> None:
@@ -139,15 +151,15 @@ def _apply_pod(world: World, w: ApiWrite, pod: Pod) -> None:
     since = None
     if before is not None:
         since = world.pods.get(before.uid, {}).pop(uid, None)
-        _note(world, before.uid)
+        _note(world, w.t, before.uid)
     if after is not None and w.new is not None and is_active(pod):
         ready = (since if since is not None else w.t) if is_ready(pod) else None
         world.pods.setdefault(after.uid, {})[uid] = ready
     if after is not None:
-        _note(world, after.uid)
+        _note(world, w.t, after.uid)
 
 
-def _note(world: World, uid: str) -> None:
+def _note(world: World, t: float, uid: str) -> None:
     obj: Any = world.objects.get(uid)
     if isinstance(obj, Job):
         number = 0 if obj.spec.suspend else obj.spec.parallelism or 0
@@ -155,7 +167,7 @@ def _note(world: World, uid: str) -> None:
         number = obj.spec.replicas or 0
     else:
         return
-    world.limits.setdefault(uid, Limits()).note(number, world.active(uid))
+    world.limits.setdefault(uid, Limits()).note(t, number, world.active(uid))
 
 
 def is_active(pod: Pod) -> bool:
@@ -206,9 +218,10 @@ def _size(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
         return
     owner = world.owner(w.new)
     if owner is not None:
-        now, limits = world.active(owner.metadata.uid) + 1, world.limits[owner.metadata.uid]
-        if now > limits.most:
-            yield owner, f"has {now} active pods, may have {limits.most}"
+        uid = owner.metadata.uid
+        now, most = world.active(uid) + 1, world.limits[uid].at(w.t)[0]
+        if now > most:
+            yield owner, f"has {now} active pods, may have {most}"
 
 
 def _enough(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
@@ -217,9 +230,10 @@ def _enough(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
         return
     owner = world.owner(w.old)
     if owner is not None and isinstance(w.old, Pod) and is_active(w.old):
-        left, limits = world.active(owner.metadata.uid) - 1, world.limits[owner.metadata.uid]
-        if left < limits.least:
-            yield owner, f"has {left} active pods left, should keep {limits.least}"
+        uid = owner.metadata.uid
+        left, least = world.active(uid) - 1, world.limits[uid].at(w.t)[1]
+        if left < least:
+            yield owner, f"has {left} active pods left, should keep {least}"
 
 
 def _sets_of(world: World, d: Deployment) -> list[ReplicaSet]:

@@ -56,6 +56,11 @@ def has_unlike_pods(sample: Sample) -> bool:
     )
 
 
+def changes_twice(sample: Sample) -> bool:
+    """Whether something is changed, and changed again."""
+    return len(sample.raw.get("actions") or ()) > 1
+
+
 STALE = ("stale",)
 
 EXPLAINED: tuple[Explanation, ...] = (
@@ -144,9 +149,13 @@ EXPLAINED: tuple[Explanation, ...] = (
         "what came and went unseen",
         STALE,
         "end",
-        r"^Job/\S+: without status\.conditions\.Suspended=False JobResumed$",
-        "A Job that was suspended and resumed while the manager read an old replica was never "
-        "suspended for it: no condition says so. Upstream: only a sync writes conditions.",
+        r"^Job/\S+: without status\.conditions\.Suspended=False JobResumed$"
+        r"|^\w+/.*: (with )?annotations\.deployment\S+/revision(-history)?=[0-9, not]+$"
+        r"|^ReplicaSet/(?!.* spec\.replicas=).* is missing: ",
+        "What a user changed and changed again while the manager read an old replica never was, "
+        "for it: no condition says that a Job was suspended, a template has no (empty) set and no "
+        "revision. Upstream: a sync sees the last state only.",
+        changes_twice,
     ),
     Explanation(
         "the pod of an action has gone",
