@@ -46,7 +46,7 @@ class Explanation:
 
 def has_success_policy(sample: Sample) -> bool:
     """Whether a Job can be over while pods of it run."""
-    return any("successPolicy" in obj.get("spec", {}) for obj in sample.raw["objects"])
+    return has_field(sample, "successPolicy")
 
 
 def has_unlike_pods(sample: Sample) -> bool:
@@ -54,6 +54,21 @@ def has_unlike_pods(sample: Sample) -> bool:
     return "overrides" in (sample.raw.get("kubelet") or {}) or any(
         obj["kind"] == "Pod" for obj in sample.raw["objects"]
     )
+
+
+def has_failing_pods(sample: Sample) -> bool:
+    """Whether a Job's pods fail, so that it waits between them."""
+    return "exit" in (sample.raw.get("kubelet") or {}) and has_field(sample, "backoffLimit")
+
+
+def has_deadline(sample: Sample) -> bool:
+    """Whether a Job may take only so long."""
+    return has_field(sample, "activeDeadlineSeconds")
+
+
+def has_field(sample: Sample, name: str) -> bool:
+    """Whether the spec of an object says so."""
+    return any(name in obj.get("spec", {}) for obj in sample.raw["objects"])
 
 
 def changes_twice(sample: Sample) -> bool:
@@ -74,6 +89,17 @@ EXPLAINED: tuple[Explanation, ...] = (
         "the next one finds pods that are being deleted, and those count as failed. Upstream: "
         "trackJobStatusAndRemoveFinalizers looks at isPodFailed before the reason of the end.",
         has_success_policy,
+    ),
+    Explanation(
+        "a back-off that is forgotten",
+        ("crash", "stale"),
+        "end",
+        r"^(Job/\S+: status\.failed=\d+, not \d+$|(\d+ x )?Pod \S+ is (missing|too much): )",
+        "How many pods have failed in a row, and so how long to wait, is kept in memory. A new "
+        "manager makes the next pod at once; a deadline or a limit then meets the pods at another "
+        "moment, and one more or less has run. Upstream: podBackoffStore starts empty, and "
+        "getNewFinishedPods skips pods that are noted already.",
+        has_failing_pods,
     ),
     Explanation(
         "sets summed up from a cache",
@@ -101,6 +127,23 @@ EXPLAINED: tuple[Explanation, ...] = (
         r"has \d+ active pods left, should keep \d+$",
         "Likewise the other way: it counts pods that have gone since, believes that there are too "
         "many and deletes one more; it is replaced. Upstream: manageReplicas, as above.",
+    ),
+    Explanation(
+        "available pods of an old view",
+        STALE,
+        "floor",
+        r"keeps \d+ of \d+ available pods, promised \d+$",
+        "A rollout goes by the sizes and the status of its sets as its cache shows them; in an old "
+        "view more pods are available. Upstream: reconcileOldReplicaSets, without expectations.",
+    ),
+    Explanation(
+        "a deadline that passes unseen",
+        STALE,
+        "end",
+        r"^Job/.* status\.conditions\.Failed=True DeadlineExceeded(;|$)",
+        "While the manager reads an old replica a Job that was resumed stays as it was, and its "
+        "time runs. Upstream: pastActiveDeadline goes by the start time in the status.",
+        has_deadline,
     ),
     Explanation(
         "a status from an old object",
