@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
@@ -102,102 +102,79 @@ class ControllerContext:
         return value
 
 
-def new_client(context: ControllerContext, agent: str, owner: str) -> Client:
-    """Return a controller's client; with v1.22's numbers, a gauge for its limiter that stays 0.
-
-    Args:
-        owner: The controller's name in metrics.
-    """
+def new_client(context: ControllerContext, agent: str) -> Client:
+    """Return a controller's client; with v1.22's numbers, a gauge for its limiter that stays 0."""
     client, ending = context.client_for(agent), context.gates.metrics.limiter
     if context.metrics is not None and ending and client.qps > 0:
+        owner = agent.replace("-", "_")
         text = f"A metric measuring the saturation of the rate limiter for {owner}"
         context.metrics.gauge(f"{owner}_{ending}", text).with_labels()
     return client
 
 
+class Told(TypedDict):
+    """What a controller tells of itself, and where."""
+
+    trace: Trace | None
+    metrics: Registry | None
+
+
+def told(context: ControllerContext) -> Told:
+    """Return where a controller tells what it does."""
+    return {"trace": context.trace, "metrics": context.metrics}
+
+
 def build_replica_set(context: ControllerContext) -> Run:
     """Build the ReplicaSet controller."""
-    client = new_client(context, replicaset_types.REPLICA_SET.agent, "replicaset_controller")
+    client = new_client(context, replicaset_types.REPLICA_SET.agent)
     controller = replicaset.new_replica_set_controller(
-        client,
-        context.informers,
-        context.clock,
-        gates=context.gates.replica_set,
-        trace=context.trace,
-        metrics=context.metrics,
+        client, context.informers, context.clock, gates=context.gates.replica_set, **told(context)
     )
-    workers = context.setting("concurrent-replicaset-syncs", 5)
-    return lambda: replicaset.run(controller, workers)
+    return partial(replicaset.run, controller, context.setting("concurrent-replicaset-syncs", 5))
 
 
 def build_replication_manager(context: ControllerContext) -> Run:
     """Build the controller of ReplicationControllers."""
-    client = new_client(context, replication.REPLICATION_CONTROLLER.agent, "replication_controller")
+    client = new_client(context, replication.REPLICATION_CONTROLLER.agent)
     controller = replication.new_replication_manager(
-        client,
-        context.informers,
-        context.clock,
-        gates=context.gates.replica_set,
-        trace=context.trace,
-        metrics=context.metrics,
+        client, context.informers, context.clock, gates=context.gates.replica_set, **told(context)
     )
-    workers = context.setting("concurrent_rc_syncs", 5)
-    return lambda: replicaset.run(controller, workers)
+    return partial(replicaset.run, controller, context.setting("concurrent_rc_syncs", 5))
 
 
 def build_deployment(context: ControllerContext) -> Run:
     """Build the Deployment controller."""
-    client = new_client(context, deployment_types.AGENT, "deployment_controller")
+    client = new_client(context, deployment_types.AGENT)
     controller = deployment.new_deployment_controller(
-        client,
-        context.informers,
-        context.clock,
-        gates=context.gates.deployment,
-        trace=context.trace,
-        metrics=context.metrics,
+        client, context.informers, context.clock, gates=context.gates.deployment, **told(context)
     )
-    workers = context.setting("concurrent-deployment-syncs", 5)
-    return lambda: deployment.run(controller, workers)
+    return partial(deployment.run, controller, context.setting("concurrent-deployment-syncs", 5))
 
 
 def build_job(context: ControllerContext) -> Run:
     """Build the Job controller."""
-    client = new_client(context, job_types.AGENT, "job_controller")
+    client = new_client(context, job_types.AGENT)
     controller = job.new_job_controller(
-        client,
-        context.informers,
-        context.clock,
-        gates=context.gates.job,
-        trace=context.trace,
-        metrics=context.metrics,
+        client, context.informers, context.clock, gates=context.gates.job, **told(context)
     )
-    workers = context.setting("concurrent-job-syncs", 5)
-    return lambda: job.run(controller, workers)
+    return partial(job.run, controller, context.setting("concurrent-job-syncs", 5))
 
 
 def build_ttl_after_finished(context: ControllerContext) -> Run:
     """Build the controller that deletes finished Jobs."""
-    client = new_client(context, ttlafterfinished.AGENT, "ttl_after_finished_controller")
+    client = new_client(context, ttlafterfinished.AGENT)
     controller = ttlafterfinished.new_ttl_controller(
-        client,
-        context.informers,
-        context.clock,
-        trace=context.trace,
-        metrics=context.metrics,
+        client, context.informers, context.clock, **told(context)
     )
     workers = context.setting("concurrent-ttl-after-finished-syncs", 5)
-    return lambda: ttlafterfinished.run(controller, workers)
+    return partial(ttlafterfinished.run, controller, workers)
 
 
 def build_garbage_collector(context: ControllerContext) -> Run:
     """Build the garbage collector."""
     client = context.client_for(garbagecollector.NAME)
     collector = garbagecollector.new_garbage_collector(
-        client,
-        context.informers,
-        context.clock,
-        trace=context.trace,
-        metrics=context.metrics,
+        client, context.informers, context.clock, **told(context)
     )
     handler = partial(garbagedump.answer, collector.graph)
     context.debug_handlers["garbage-collector-controller"] = handler
