@@ -242,12 +242,11 @@ async def go_on(jc: JobController, view: View, may_act: bool) -> tuple[Exception
     return error, managed and note_suspension(jc, view)
 
 
-# %% book/08_job.ipynb#47ef807c
+# %% book/08_job.ipynb#e5de6929
 TIMER_LAG = 0.001
 """Seconds by which the queue's timer is late: pods tend to change on the second, as syncs do."""
 
 
-# %% book/08_job.ipynb#e5de6929
 def new_job_controller(
     client: Client,
     informers: SharedInformerFactory,

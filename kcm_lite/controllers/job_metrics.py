@@ -18,6 +18,7 @@ from kcm_lite.controllers.job_indexes import parse_indexes, total
 # %% book/08c_job_pods.ipynb#8a726731
 MODE = "completion_mode"
 SYNC = (MODE, "result", "action")
+# By their names after "job_controller_": text and labels.
 COUNTERS = {
     "job_syncs_total": ("The number of job syncs", SYNC),
     "jobs_finished_total": ("The number of finished jobs", (MODE, "result", "reason")),
@@ -47,7 +48,6 @@ COUNTERS = {
         ("group", "resource"),
     ),
 }
-"""The counters by their names after ``job_controller_``: text and labels."""
 
 # %% book/08c_job_pods.ipynb#e84e1579
 RECONCILING, TRACKING = "reconciling", "tracking"

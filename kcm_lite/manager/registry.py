@@ -69,13 +69,13 @@ def names_of(descriptors: Mapping[str, ControllerDescriptor]) -> Names:
     return Names(tuple(sorted(descriptors)), aliases)
 
 
+KNOWN_NAMES = names_of(new_controller_descriptors())
+"""What ``--controllers`` may name today."""
+
+
 def disabled_by_default(descriptors: Mapping[str, ControllerDescriptor]) -> list[str]:
     """Return the names that run only if they are named."""
     return sorted(name for name, d in descriptors.items() if d.disabled_by_default)
-
-
-KNOWN_NAMES = names_of(new_controller_descriptors())
-"""What ``--controllers`` may name today."""
 
 
 # %% book/02b_names_and_gates.ipynb#cbfe9fdc
