@@ -6,6 +6,7 @@ All scenarios and points: ``python -m tests.convergence`` (see there).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,9 @@ from tests.convergence.repro import scenario_file, shrink
 from tests.convergence.runs import run_forked, run_to_end
 from tests.convergence.table import Row, table_document
 
+TABLE = Path(__file__).parents[1] / "book" / "data" / "convergence.json"
+PARTLY = {"rs-scale-1100": 300, "case-wq-bucket": 12}
+"""Scenarios of which the table has so many points a fault: their objects are all alike."""
 SAMPLES = {sample.id: sample for sample in find_samples()}
 CHOSEN = (
     "dep-recreate",
@@ -242,6 +246,31 @@ def test_points_are_spread_evenly(n: int, most: int | None, expected: list[int])
 )
 def test_what_must_not_happen_is_not_explained(name: str, kind: str, what: str, text: str) -> None:
     assert explained_by(SAMPLES[name], kind, what, text) == ""
+
+
+def table() -> dict[str, Any]:
+    """The table that the book shows."""
+    document: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return document
+
+
+def test_the_table_of_the_book_has_every_scenario_and_point_and_no_failure() -> None:
+    rows = {row["id"]: row for row in table()["scenarios"]}
+    stale = f"stale: python -m tests.convergence --table book/data/{TABLE.name} --only ..."
+    assert list(rows) == list(SAMPLES), stale
+    for name, row in rows.items():
+        points = row["writes"] if name not in PARTLY else len(spread(row["writes"], PARTLY[name]))
+        assert row["points"] == dict.fromkeys(KINDS, points), name
+        assert row["failed"] == 0, name
+    for name in CHOSEN:
+        assert rows[name]["writes"] == run_to_end(SAMPLES[name].scenario()).writes, stale
+
+
+def test_every_explanation_is_needed() -> None:
+    entries = table()["explained"]
+    assert [e["name"] for e in entries] == [e.name for e in EXPLAINED]
+    assert all(e["points"] > 0 for e in entries)
+    assert max(Counter(e.name for e in EXPLAINED).values()) == 1
 
 
 def test_a_table_keeps_the_scenarios_that_were_not_run() -> None:

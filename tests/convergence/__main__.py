@@ -7,7 +7,8 @@ the run must end like the undisturbed one and stay there, and the promises of th
 hold all the time; what upstream does not keep, either, is explained in ``explained.py``. A failure
 leaves a small scenario file. Exit 1 when something failed, 2 when an argument is wrong.
 
-All scenarios and points take about half an hour on two free cores, most of it ``rs-scale-1100``.
+All scenarios and points take an estimated 40 minutes on two free cores, most of it for
+``rs-scale-1100`` and ``case-wq-bucket``; for those two ``--points`` is worth while.
 """
 
 from __future__ import annotations
