@@ -46,14 +46,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = None if managing else parser().parse_args(words)
     try:
         code: int = _controller_manager(words[1:]) if args is None else args.run(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None if the caller closed it
+            sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever read our output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _forget_output()
+        return _complain(f"standard output: {error.strerror}")
     except KeyboardInterrupt:
         logging.disable()  # asyncio would complain of the task that was interrupted
         return 130
+
+
+def _forget_output() -> None:
+    """Let what is still to be printed go nowhere, so that Python ends without a complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,14 +103,20 @@ def parser() -> argparse.ArgumentParser:
         _duration,
     )
     _add(sim, "--seed", "N", "of the random numbers (default 0)", _count)
-    _add(sim, "--nodes", "N", "how many nodes (default 3)", _count)
+    _add(sim, "--nodes", "N", "how many nodes (default 3)", _nodes)
     rate = "requests a second of each controller; 0: no limit (default 20, as upstream)"
     _add(sim, "--qps", "N", rate, _rate)
-    _add(sim, "--burst", "N", "requests at once (default 30)", _count)
+    _add(sim, "--burst", "N", "requests at once (default 30)", _burst)
     _add(sim, "--explain", "KIND/NAME", "also tell why things happened to this object", _reference)
     sim.add_argument("--all", action="store_true", help="print every line, however many")
-    _add(sim, "--json", "FILE", "also write timeline, objects, outcomes as JSON")
-    _add(sim, "--html", "FILE", "also write one page with plots")
+    _add(
+        sim,
+        "--json",
+        "FILE",
+        "also write timeline, objects, outcomes as JSON; - is standard output, "
+        "and the report then goes to standard error",
+    )
+    _add(sim, "--html", "FILE", "also write one page with plots; - likewise")
     group = sim.add_argument_group("questions about one workload of plain manifests")
     _add(group, "--target", "KIND/NAME", "which one, if there are several: deployment/web")
     group.add_argument(
@@ -161,10 +178,22 @@ def _reference(text: str) -> tuple[str, str]:
     return f"{parts[0]}/{parts[-1]}", parts[1] if len(parts) == 3 else ""
 
 
-def _count(text: str, most: float = math.inf, want: str = "a whole number >= 0") -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > most:
+def _count(
+    text: str, most: float = math.inf, want: str = "a whole number >= 0", least: int = 0
+) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
         raise ValueError(f'got "{text}", want {want}')
     return int(text)
+
+
+def _nodes(text: str) -> int:
+    from kcm_lite.sim.scenario import MOST_NODES
+
+    return _count(text, MOST_NODES, f"a whole number from 0 to {MOST_NODES}")
+
+
+def _burst(text: str) -> int:
+    return _count(text, want="a whole number >= 1", least=1)
 
 
 def _exit_code(text: str) -> int:
@@ -213,7 +242,15 @@ def _simulate(args: argparse.Namespace) -> int:
     from kcm_lite.api.yaml import ManifestError
     from kcm_lite.sim.check import BadInput
     from kcm_lite.sim.questions import Questions
-    from kcm_lite.sim.simulate import Options, as_json, read_input, report, simulate, write_file
+    from kcm_lite.sim.simulate import (
+        Options,
+        as_json,
+        check_target,
+        read_input,
+        report,
+        simulate,
+        write_file,
+    )
 
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in vars(args).items()}
 
@@ -221,8 +258,14 @@ def _simulate(args: argparse.Namespace) -> int:
         return {f.name: given[f.name] for f in fields(kind) if f.name in given}
 
     options = Options(**part(Options), questions=Questions(**part(Questions)))
+    targets = [t for t in (args.json, args.html) if t is not None]
+    if len({*targets}) < len(targets):
+        return _complain(f"--json and --html: only one of them can go to {targets[0]}")
     try:
-        html = _page_writer() if args.html else None
+        html = _page_writer() if args.html is not None else None
+        for target in targets:
+            if target != "-":
+                check_target(target)
         run = simulate(read_input(options))
     except BadInput as error:
         return _complain(*error.lines())
@@ -230,18 +273,24 @@ def _simulate(args: argparse.Namespace) -> int:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}")
-    print("\n".join(report(run, every_line=args.all)))
+    out = sys.stderr if "-" in targets else sys.stdout
+    print("\n".join(report(run, every_line=args.all)), file=out)
     if args.explain is not None:
         ref, namespace = args.explain
-        print(f"\n{run.cluster.explain(ref, namespace=namespace)}")
-    try:
-        if args.json:
-            text = json.dumps(as_json(run), indent=1, ensure_ascii=False)
-            write_file(args.json, text + "\n")
-        if html is not None:
-            write_file(args.html, html(run))
-    except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}")
+        print(f"\n{run.cluster.explain(ref, namespace=namespace)}", file=out)
+    texts = {}
+    if args.json is not None:
+        texts[args.json] = json.dumps(as_json(run), indent=1, ensure_ascii=False) + "\n"
+    if html is not None:
+        texts[args.html] = html(run)
+    for target, text in texts.items():
+        if target == "-":
+            print(text, end="")
+            continue
+        try:
+            write_file(target, text)
+        except OSError as error:
+            return _complain(f"{error.filename}: {error.strerror}")
     return 0 if run.ok else 1
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import kcm_lite
 from kcm_lite.api.yaml import dump
 from kcm_lite.cli import main
-from kcm_lite.sim.simulate import Meter, shortened
+from kcm_lite.sim.simulate import Meter, shortened, write_file
 from tests.golden.replay import OWN
 from tests.sim_support import deployment, pod, replica_set
 
@@ -184,16 +185,82 @@ def test_files_that_are_not_there(tmp_path: Path, capsys: Capture) -> None:
     empty.mkdir()
     code, _, err = call(capsys, str(empty))
     assert code == 2 and "no file named *.yaml" in err
-    good = write(tmp_path / "web.yaml", pod())
-    code, _, err = call(capsys, good, "--json", str(tmp_path / "no" / "o.json"))
-    assert code == 2 and "No such file or directory" in err
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("no/o", "No such file or directory"), ("dir", "Is a directory"), ("a/b", "No such file")],
+)
+def test_a_target_that_cannot_be_written_is_told_before_the_run(
+    tmp_path: Path, capsys: Capture, option: str, name: str, problem: str
+) -> None:
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "a").write_text("a file")
+    target = str(tmp_path / name)
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = call(capsys, write(tmp_path.parent / "w.yaml", pod()), option, target)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"kcm-lite: {target}: {problem}")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert call(capsys, str(tmp_path.parent / "w.yaml"), option, "")[0] == 2
+
+
+def test_a_file_that_fails_half_way_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, text: str, **_: Any) -> None:
+        self.touch()
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match=r"o\.json") as caught:
+        write_file(str(tmp_path / "o.json"), "text")
+    assert caught.value.filename == str(tmp_path / "o.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_is_written_to_and_a_link_is_followed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "link"):
+        write_file(str(tmp_path / name), "text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there").read_text() == "text"
+
+
+def test_json_on_standard_output_is_alone_there(tmp_path: Path, capsys: Capture) -> None:
+    path = write(tmp_path / "web.yaml", deployment(2))
+    code, out, err = call(capsys, path, "--json", "-", "--explain", "deploy/web")
+    assert code == 0 and json.loads(out)["ok"] is True
+    assert "Deployment/web finished" in err and "\nDeployment/web\n" in err
+    code, out, err = call(capsys, path, "--json", "-", "--html", "-")
+    assert (code, out) == (2, "") and "only one of them" in err
+
+
+@pytest.mark.parametrize(
+    ("redirect", "code", "message"),
+    [(">/dev/full", 2, "kcm-lite: standard output: No space left on device\n"), (">&-", 0, "")],
+)
+def test_an_output_that_takes_nothing(
+    tmp_path: Path, redirect: str, code: int, message: str
+) -> None:
+    path = write(tmp_path / "web.yaml", pod())
+    command = f"{sys.executable} -m kcm_lite.cli simulate {path} {redirect}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, message)
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         (["--until", "soon"], 'got "soon", want seconds or a duration such as 90, 90s, 5m, 1h30m'),
-        (["--nodes", "-1"], 'got "-1", want a whole number >= 0'),
+        (["--nodes", "-1"], 'got "-1", want a whole number from 0 to 5000'),
+        (["--nodes", "1000000000"], 'got "1000000000", want a whole number from 0 to 5000'),
+        (["--burst", "0"], 'got "0", want a whole number >= 1'),
         (["--seed", "x"], 'got "x", want a whole number >= 0'),
         (["--qps", "nan"], 'got "nan", want a number >= 0'),
         (["--frobnicate"], "unrecognized arguments"),
@@ -319,6 +386,9 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith("default")
+    command = command.replace("--all", "--json - 2>/dev/null")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "{\n")
 
 
 def test_explain_adds_the_reasons_of_one_object(tmp_path: Path, capsys: Capture) -> None:

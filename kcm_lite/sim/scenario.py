@@ -66,6 +66,7 @@ from kcm_lite.sim.steps import Step, check_action, perform
 from kcm_lite.sim.verdicts import verdict_of
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+MOST_NODES = 5000  # upstream's own limit
 FAST, DEFAULT = (1000.0, 1000), (20.0, 30)  # client limits: those of most recordings, of upstream
 FLAG = re.compile(r"--([a-z-]+)=(\d+(?:\.\d+)?)")
 FLAGS = ("kube-api-burst", "kube-api-qps")
@@ -131,7 +132,7 @@ FIELDS = {
     "id": string,
     "title": string,
     "controller": string,
-    "nodes": integer(0, 5000),
+    "nodes": integer(0, MOST_NODES),
     "startAtSecond": integer(0, 59),
     "seed": integer(0),
     "managerFlags": list_of(string),

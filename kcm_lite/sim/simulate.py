@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -122,7 +124,7 @@ def simulate(scenario: Scenario, *, err: TextIO | None = None) -> Run:
         BadInput: An object or an action turned out to be impossible.
     """
     err = err or sys.stderr
-    meter = Meter(scenario.until, err) if err.isatty() else None
+    meter = Meter(scenario.until, err) if err is not None and err.isatty() else None
     try:
         return run_scenario(scenario, progress=meter)
     except (ActionFailed, StatusError) as error:
@@ -294,9 +296,37 @@ def as_json(run: Run) -> dict[str, Any]:
     }
 
 
+def check_target(path: str) -> None:
+    """Check before the run that a file can be written after it.
+
+    Raises:
+        OSError: It cannot.
+    """
+    code, target = 0, Path(path)
+    if not path or not target.parent.is_dir():
+        code = errno.ENOENT
+    elif target.is_dir():
+        code = errno.EISDIR
+    elif not os.access(target if target.exists() else target.parent, os.W_OK):
+        code = errno.EACCES
+    if code:
+        raise OSError(code, os.strerror(code), path or '""')
+
+
 def write_file(path: str, text: str) -> None:
-    """Write a file in one piece: it is there whole, or not at all."""
-    target = Path(path)
+    """Write a file in one piece: it is there whole, or not at all.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():  # a device or a pipe: not to be replaced
+        target.write_text(text, encoding="utf-8")
+        return
     part = target.with_name(f".{target.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(target)
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, path) from None
