@@ -81,11 +81,11 @@ def test_a_broken_watch_is_a_moment_or_refused_for_a_while() -> None:
     assert ("dropWatch", 5, 8) in spans(DropWatch(at=5, lasts=3))
 
 
-def test_an_old_leader_that_ends_late_opens_nothing() -> None:
-    found = spans(LoseLease(at=5, taken_over_after=1, overlap=4))
-    assert found == [("loseLease", 5, 6), ("loseLease", 10, 10)]
-    at_once = spans(LoseLease(at=5, taken_over_after=1))
-    assert set(at_once) == {("loseLease", 5, 6), ("loseLease", 5, 5)}
+def test_two_leaders_are_a_fault_until_the_old_one_ends() -> None:
+    assert spans(LoseLease(at=5, taken_over_after=1)) == [("loseLease", 5, 6)]
+    assert spans(LoseLease(at=5, taken_over_after=1, overlap=4)) == [("loseLease", 5, 10)]
+    twice = LoseLease(at=2, taken_over_after=1, overlap=1), LoseLease(at=9, taken_over_after=2)
+    assert spans(*twice) == [("loseLease", 2, 4), ("loseLease", 9, 11)]
 
 
 def test_two_faults_at_once_are_told_apart() -> None:
@@ -187,6 +187,8 @@ def test_each_run_has_a_panel_with_its_marks() -> None:
     assert len(figure.data) == 8 and {trace.yaxis for trace in figure.data} == {"y", "y2"}
     assert [trace.showlegend for trace in figure.data] == [True] * 4 + [False] * 4
     assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
+    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
+    assert figure.layout.yaxis.range[1] > max(max(trace.y) for trace in figure.data)
     assert all(trace.x[-1] == 20 for trace in figure.data)
 
 

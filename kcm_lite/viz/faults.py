@@ -64,11 +64,14 @@ def fault_spans(trace: Trace, end: float) -> list[Span]:
         if note.text.endswith(CLOSING):
             spans.append(Span(fault, since.pop(fault, note.t), note.t))
             continue
-        late = note.text.endswith(" ends")  # of an old leader, perhaps after the new one has begun
-        if late or fault in MOMENTS or fault in since:
+        if note.text.endswith(" ends"):  # an old leader
+            if fault not in since:  # late: the new one leads already
+                last = max(i for i, span in enumerate(spans) if span.fault == fault)
+                spans[last] = spans[last]._replace(end=note.t)
+            continue
+        if fault in MOMENTS or fault in since:
             spans.append(Span(fault, note.t, note.t))
-        if not late:
-            since.setdefault(fault, note.t)
+        since.setdefault(fault, note.t)
     spans += (Span(f, begin, end) for f, begin in since.items() if f not in MOMENTS)
     return sorted(dict.fromkeys(spans), key=lambda span: span.begin)
 
@@ -157,14 +160,16 @@ def fault_figure(runs: Mapping[str, Run], subject: str, *, end: float | None = N
     marks: list[Drawn] = []
     titles: list[Drawn] = []
     layout: Drawn = {}
+    tables = [pod_counts(run, subject) for run in runs.values()]
+    most = max(int(table[[*LINES]].max().max()) for table in tables)
     for row, (title, run) in enumerate(runs.items()):
         axis, top = f"{row + 1}" if row else "", 1 - row * share
-        data += _lines(pod_counts(run, subject), axis, names, end)
+        data += _lines(tables[row], axis, names, end)
         marks += _marks(fault_spans(run.cluster.trace, end), f"y{axis} domain", end)
         layout[f"yaxis{axis}"] = {
             "domain": [max(top - share, 0), top - gap],
             "title": {"text": "pods"},
-            "rangemode": "tozero",
+            "range": [0, 1.08 * most + 0.1],
         }
         where = {"x": 0, "y": top - gap, "xanchor": "left", "yanchor": "bottom"}
         titles.append(
