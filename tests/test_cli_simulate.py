@@ -131,7 +131,37 @@ def test_a_failed_expectation_is_exit_1_with_what_happened_around_it(
         ("kind: Pod\napiVersion: v1\n", "bad.yaml: document 1, line 1: metadata: got null"),
         (
             "---\na: b\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  nmae: y\n",
-            "bad.yaml: document 2, line 8: metadata.nmae: unknown field",
+            'line 8: metadata.nmae: unknown field (did you mean "name"?)',
+        ),
+        (
+            "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x}\nspec: {replica: 1}\n",
+            'line 4: spec.replica: unknown field (did you mean "replicas"?)\n',
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
+            "spec:\n  containers:\n  - {name: c, imagePullPolcy: Always}\n",
+            'line 6: spec.containers[0].imagePullPolcy: unknown field (did you mean "imagePullP',
+        ),
+        (
+            "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x}\n"
+            "spec: {replicas: 99999999999}\n",
+            "a number between -2147483648 and 2147483647, got 99999999999\n",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deploymet\nmetadata: {name: x}\n",
+            'line 2: kind: no matches for kind "Deploymet" in version "apps/v1" (did you mean "De',
+        ),
+        (
+            "apiVersion: v1\nkind: deployment\nmetadata: {name: x}\n",
+            'kind "deployment" in version "v1" (did you mean "Deployment"?)',
+        ),
+        (
+            "apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: x}\n",
+            'kind "Deployment" in version "extensions/v1beta1" (it is in apps/v1)',
+        ),
+        (
+            "apiVersion: batch/v1beta1\nkind: CronJob\nmetadata: {name: x}\n",
+            'kind "CronJob" in version "batch/v1beta1" (it is in batch/v1)',
         ),
         ("a: [", "bad.yaml: document 1, line 2"),
         ("- 1\n", "bad.yaml: document 1, line 1: expected a map, got list"),

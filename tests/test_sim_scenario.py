@@ -16,6 +16,8 @@ from kcm_lite.trace import ApiWrite, Note
 from tests.golden.replay import OWN
 from tests.sim_support import pod, replica_set, run, scenario
 
+GADGET = {**pod(), "apiVersion": "example.com/v1", "kind": "Gadget"}
+
 
 def test_defaults() -> None:
     s = scenario()
@@ -143,7 +145,7 @@ def test_an_owner_in_another_namespace(uid: str, live: bool) -> None:
             'actions[0].kind: scale: kind "Widget" is not simulated',
         ),
         (
-            {"actions": [{"at": 1, "do": "create", "object": {**pod(), "kind": "Gadget"}}]},
+            {"actions": [{"at": 1, "do": "create", "object": GADGET}]},
             'actions[0].object.kind: create: kind "Gadget" is not simulated',
         ),
         (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar, Union, overload
@@ -41,15 +41,23 @@ class DecodeError(BadRequest):
         owner: The type that has the field.
         expected: What belongs there, in Go's words (``int32``).
         value: What was found.
+        choices: The names that are allowed where an unknown one is.
     """
 
     def __init__(
-        self, problem: str, *, expected: str = "", value: Any = None, keys: tuple[str, ...] = ()
+        self,
+        problem: str,
+        *,
+        expected: str = "",
+        value: Any = None,
+        keys: tuple[str, ...] = (),
+        choices: Iterable[str] = (),
     ) -> None:
         self.path = "".join(keys).lstrip(".")
         self.owner = ""
         self.expected = expected
         self.value = value
+        self.choices = choices
         self.problem = problem
         super().__init__(self._text())
 
@@ -153,7 +161,8 @@ def _struct_decoder(cls: type[msgspec.Struct], strict: bool) -> Decoder:
             elif not isinstance(key, str):
                 raise _mismatch("str as a name", key)
             elif strict and key not in allowed:
-                raise DecodeError("unknown field").inside(key, cls.__name__)
+                names = (*plan, *allowed)
+                raise DecodeError("unknown field", choices=names).inside(key, cls.__name__)
             elif is_open and value is not None:
                 extra[key] = value
         if extra:

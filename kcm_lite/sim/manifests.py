@@ -14,13 +14,28 @@ from kcm_lite.api.serial import DecodeError, decode
 from kcm_lite.api.strategy import STRATEGIES
 from kcm_lite.api.yaml import Document
 from kcm_lite.apiserver.server import APIServer
-from kcm_lite.sim.check import BadInput, Problem, show
+from kcm_lite.sim.check import BadInput, Problem, nearest, show
 from kcm_lite.sim.kinds import simulated_kind
 
 T = TypeVar("T", bound=Object)
 
 LIVE_UID = "$UID"  # or $UID/namespace: of an owner that is not where it should be
 """In an owner reference: the uid of the object of that name, whatever it turns out to be."""
+
+
+BUILT_IN = {
+    "v1": (
+        *("Binding", "ComponentStatus", "ConfigMap", "Endpoints", "Event", "LimitRange"),
+        *("Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate"),
+        *("ReplicationController", "ResourceQuota", "Secret", "Service", "ServiceAccount"),
+    ),
+    "apps/v1": ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "batch/v1": ("CronJob", "Job"),
+}
+"""All kinds of the groups whose workloads are simulated: another name there is a mistake."""
+
+OWN_GROUPS = ("", "apps", "batch", "extensions")
+"""The groups of `BUILT_IN`, and the one that workloads came from once."""
 
 
 class Inert(NamedTuple):
@@ -67,17 +82,32 @@ def read_manifest(raw: Mapping[str, Any], *, namespace: str, where: str = "") ->
     if problems:
         raise BadInput(problems)
     version, kind = raw["apiVersion"], raw["kind"]
+    if problem := misnamed(version, kind):
+        raise BadInput([Problem(join(where, "kind"), problem)])
     if simulated_kind(version, kind) is None:
         name = str(meta.get("name") or meta.get("generateName"))
         return Inert(version, kind, str(meta.get("namespace") or namespace), name, raw)
     try:
         obj = in_namespace(decode(raw, strict=True), namespace)
     except DecodeError as error:
-        got = "" if error.value is None else f" ({show(error.value)})"
-        raise BadInput([Problem(join(where, error.path), f"{error.problem}{got}")]) from None
+        text, value = error.problem, show(error.value)
+        if error.value is not None and not text.endswith(value):
+            text += f" ({value})"
+        text += nearest(error.path.rpartition(".")[2], error.choices)
+        raise BadInput([Problem(join(where, error.path), text)]) from None
     if causes := would_be_refused(obj):
         raise BadInput([Problem(join(where, c.field), c.message) for c in causes])
     return obj
+
+
+def misnamed(api_version: str, kind: str) -> str:
+    """Return what is wrong if a group of Kubernetes' own has no such version or kind."""
+    group = api_version.rpartition("/")[0]
+    if group not in OWN_GROUPS or kind in BUILT_IN.get(api_version, ()):
+        return ""
+    homes = {k: version for version, kinds in BUILT_IN.items() for k in kinds}
+    hint = f" (it is in {homes[kind]})" if kind in homes else nearest(kind, homes)
+    return f'no matches for kind "{kind}" in version "{api_version}"{hint}'
 
 
 def read_documents(documents: Iterable[Document], namespace: str) -> list[Object | Inert]:
