@@ -32,6 +32,12 @@ def test_client_limits_come_from_the_batch_and_the_flags() -> None:
     assert (s.qps, s.burst) == (7.5, 9)
 
 
+def test_other_flags_of_the_manager_are_read_and_named() -> None:
+    s = scenario(managerFlags=["--node-monitor-period=1s", "--kube-api-burst=7"], batch="nodemon")
+    assert (s.qps, s.burst) == (1000, 7)
+    assert s.notes == ("flags that change nothing here: --node-monitor-period",)
+
+
 def test_durations_may_have_units() -> None:
     assert scenario(until="1m30s").until == 90
 
@@ -133,9 +139,12 @@ def test_an_owner_in_another_namespace(uid: str, live: bool) -> None:
         ),
         ({"managerFlags": ["--kube-api-qsp=3"]}, 'managerFlags[0]: got "--kube-api-qsp=3"'),
         (
-            {"managerFlags": ["--kube-api-qps=x"]},
-            "want one of --kube-api-burst=N, --kube-api-qps=N",
+            {"managerFlags": ["--kube-api-qsp=3"]},
+            "unknown flag: --kube-api-qsp (did you mean --kube-api-qps?)",
         ),
+        ({"managerFlags": ["--kube-api-qps=x"]}, 'invalid argument "x" for "--kube-api-qps"'),
+        ({"managerFlags": ["--kube-api-burst=0"]}, 'got "--kube-api-burst=0", want a number >= 1'),
+        ({"managerFlags": ["--v=2", "9"]}, 'managerFlags[1]: got "9", want --FLAG=VALUE'),
         ({"actions": [{"do": "scale"}]}, "actions[0].at: is missing"),
         ({"actions": [{"at": 1}]}, "actions[0].do: got null, want one of addNode, annotatePod"),
         ({"actions": [{"at": 1, "do": "scal"}]}, '(did you mean "scale"?)'),

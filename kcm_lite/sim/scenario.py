@@ -40,6 +40,8 @@ from kcm_lite.api.core import ReplicationController
 from kcm_lite.api.meta import Object
 from kcm_lite.api.yaml import Document
 from kcm_lite.manager.featuregates import TODAY, FeatureGates, text_of
+from kcm_lite.manager.flags import FlagError, flags_of, parse
+from kcm_lite.manager.options import new_options
 from kcm_lite.manager.start import gates_for
 from kcm_lite.sim.check import (
     BadInput,
@@ -49,7 +51,6 @@ from kcm_lite.sim.check import (
     integer,
     list_of,
     mapping,
-    nearest,
     number,
     record,
     show,
@@ -68,8 +69,9 @@ from kcm_lite.sim.verdicts import verdict_of
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 MOST_NODES = 5000  # upstream's own limit
 FAST, DEFAULT = (1000.0, 1000), (20.0, 30)  # client limits: those of most recordings, of upstream
-FLAG = re.compile(r"--([a-z-]+)=(\d+(?:\.\d+)?)")
 FLAGS = ("kube-api-burst", "kube-api-qps")
+"""The flags of the manager that change a run; the others are checked, and named in its report."""
+
 RELEASES = tuple(text_of((1, minor)) for minor in range(20, TODAY[1] + 1))
 """The releases that a scenario can ask for; no switch of a controller is older."""
 
@@ -171,7 +173,7 @@ def parse_scenario(document: Document) -> Scenario:
         problems.append(Problem("id", text))
     written = ("objects", "actions", "expect")
     raw = {k: _substituted(v, name) if k in written else v for k, v in raw.items()}
-    qps, burst = _limits(raw, problems)
+    qps, burst, notes = _limits(raw, problems)
     profile = check_profile(raw.get("kubelet"), "kubelet", problems)
     objects = [_manifest(o, f"objects[{i}]", problems, name) for i, o in _list(raw, "objects")]
     steps = [
@@ -200,6 +202,7 @@ def parse_scenario(document: Document) -> Scenario:
         expect=expect,
         until=raw["until"],
         source=document.source,
+        notes=notes,
     )
 
 
@@ -231,20 +234,32 @@ def _substituted(value: Any, namespace: str) -> Any:
     return value
 
 
-def _limits(raw: Mapping[str, Any], problems: list[Problem]) -> tuple[float, int]:
+def _limits(raw: Mapping[str, Any], problems: list[Problem]) -> tuple[float, int, tuple[str, ...]]:
+    """Return the clients' limits, and what to say of flags that change nothing."""
     qps, burst = DEFAULT if raw.get("batch") == "qps" else FAST
-    for i, text in enumerate(raw.get("managerFlags") or ()):
-        found = FLAG.fullmatch(text)
-        if found is None or found[1] not in FLAGS:
-            name = text.removeprefix("--").partition("=")[0]
-            want = ", ".join(f"--{f}=N" for f in FLAGS)
-            message = f"got {show(text)}, want one of {want}{nearest(name, FLAGS)}"
-            problems.append(Problem(f"managerFlags[{i}]", message))
-        elif found[1] == "kube-api-qps":
-            qps = float(found[2])
-        else:
-            burst = int(float(found[2]))
-    return qps, burst
+    written = raw.get("managerFlags")
+    if not written:
+        return qps, burst, ()
+    options = new_options()
+    flags = flags_of(options)
+    for i, text in enumerate(written):
+        before, problem = len(problems), Problem(f"managerFlags[{i}]", f"got {show(text)}")
+        try:
+            if parse(flags, [text]):
+                problems.append(problem._replace(message=f"{problem.message}, want --FLAG=VALUE"))
+        except FlagError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            problems.append(problem._replace(message=f"{problem.message}: {error}{hint}"))
+        ok = len(problems) == before
+        if ok and options.generic.client_connection.burst < 1:
+            problems.append(problem._replace(message=f"{problem.message}, want a number >= 1"))
+    client = options.generic.client_connection
+    if flags["kube-api-qps"].given:
+        qps = max(client.qps, 0.0)  # less than zero: no limit, as zero is with us
+    if flags["kube-api-burst"].given:
+        burst = client.burst
+    idle = [f"--{name}" for name, flag in flags.items() if flag.given and name not in FLAGS]
+    return qps, burst, (f"flags that change nothing here: {', '.join(idle)}",) if idle else ()
 
 
 @dataclass(frozen=True)

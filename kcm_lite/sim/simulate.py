@@ -114,7 +114,7 @@ def read_input(options: Options) -> Scenario:
     if not scenarios:
         ends = options.until is not None
         scenario = ask(scenario, objects, options.questions, ends=ends)
-    return replace(scenario, objects=(*objects, *scenario.objects), notes=tuple(lines))
+    return replace(scenario, objects=(*objects, *scenario.objects), notes=(*lines, *scenario.notes))
 
 
 def simulate(scenario: Scenario, *, err: TextIO | None = None) -> Run:
