@@ -23,7 +23,7 @@ def test_defaults() -> None:
     s = scenario()
     assert (s.nodes, s.seed, s.qps, s.burst, s.until) == (3, 0, 1000, 1000, 20)
     assert s.namespace == s.id == "test"
-    assert s.objects == s.actions == s.expect == ()
+    assert (s.objects, s.actions, s.expect) == ((), (), ())
 
 
 def test_client_limits_come_from_the_batch_and_the_flags() -> None:
@@ -394,3 +394,11 @@ def test_progress_changes_nothing() -> None:
     told = run_scenario(scenario(objects=[replica_set(3)]), progress=seen.append)
     assert seen == sorted(seen) and len(seen) > 10
     assert repr(plain.cluster.trace.records) == repr(told.cluster.trace.records)
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Namespace"])
+def test_only_what_has_containers_gets_an_image(kind: str) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "test"}}
+    step = {"at": 1, "do": "setImage", "kind": kind, "name": "test", "image": "a:2"}
+    with pytest.raises(ActionFailed, match=f"does not have a pod template: {kind}"):
+        run(objects=[config], actions=[step])

@@ -32,7 +32,7 @@ from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import live_owners
 from kcm_lite.sim.nodes import node_name, node_object, with_ready
 from kcm_lite.sim.podstatus import Seen
-from kcm_lite.sim.rollout import CommandError
+from kcm_lite.sim.rollout import CommandError, pod_spec_of
 from kcm_lite.sim.verdicts import is_ready
 
 Args = Mapping[str, Any]
@@ -76,8 +76,7 @@ def _scale(cluster: Cluster, args: Args) -> None:
 
 def _set_image(cluster: Cluster, args: Args) -> None:
     obj = cluster.object(_ref(args), namespace=_namespace(args))
-    pod = obj.spec if isinstance(obj, Pod) else obj.spec.template.spec
-    name = args.get("container", pod.containers[0].name)
+    name = args.get("container", pod_spec_of(obj).containers[0].name)
     cluster.set_image(_ref(args), {name: args["image"]}, namespace=_namespace(args))
 
 

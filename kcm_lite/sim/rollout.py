@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import Any
 
 from kcm_lite.api.apps import Deployment, ReplicaSet
-from kcm_lite.api.core import Container, Pod, PodTemplateSpec
+from kcm_lite.api.core import Container, Pod, PodSpec, PodTemplateSpec
 from kcm_lite.api.errors import NotFound
-from kcm_lite.api.meta import controller_of
+from kcm_lite.api.meta import Object, controller_of
 from kcm_lite.api.scheme import Resource
 from kcm_lite.api.serial import format_time, to_wire
 from kcm_lite.apiserver.server import APIServer
@@ -65,12 +65,12 @@ def set_image(server: APIServer, target: Target, images: Mapping[str, str]) -> s
         What is printed: nothing if the images are these already.
 
     Raises:
-        CommandError: No container has this name.
+        CommandError: No container has this name, or the object has none.
         StatusError: The object is not there, or the server refuses the change.
     """
     resource, namespace, name = target
     obj: Any = server.get(resource.type, namespace, name)
-    pod = obj.spec if resource.type is Pod else obj.spec.template.spec
+    pod = pod_spec_of(obj)
     groups = {"initContainers": pod.init_containers, "containers": pod.containers}
     names = [c.name for group in groups.values() for c in group]
     for wanted_name in images:
@@ -82,6 +82,20 @@ def set_image(server: APIServer, target: Target, images: Mapping[str, str]) -> s
     body = patch if resource.type is Pod else {"template": {"spec": patch}}
     server.patch(resource.type, namespace, name, {"spec": body}, patch_type="strategic")
     return said(target, "image updated")
+
+
+def pod_spec_of(obj: Object) -> PodSpec:
+    """Return what an object says about pods.
+
+    Raises:
+        CommandError: It is no Pod, and has no pod template.
+    """
+    spec: Any = getattr(obj, "spec", None)
+    found = spec if isinstance(obj, Pod) else getattr(getattr(spec, "template", None), "spec", None)
+    if not isinstance(found, PodSpec):
+        text = f"the object is not a pod or does not have a pod template: {obj.KIND}"
+        raise CommandError(text)
+    return found
 
 
 def _changes(group: tuple[Container, ...], images: Mapping[str, str]) -> list[dict[str, str]]:
