@@ -64,6 +64,13 @@ def test_every_glossary_entry_has_its_chinese_word_and_a_chapter() -> None:
         assert (BOOK / f"{chapter}.ipynb").exists(), line
 
 
+def test_the_glossary_is_in_order() -> None:
+    body = (BOOK / "glossary.md").read_text(encoding="utf-8").split(":::")[1]
+    terms = [x.lower() for x in body.splitlines()[1:] if x and not x.startswith((":", "  "))]
+    assert len(terms) > 100
+    assert terms == sorted(set(terms))
+
+
 def files(node: object) -> list[str]:
     if isinstance(node, dict):
         own = [v for k, v in node.items() if k in ("root", "file")]
