@@ -166,7 +166,7 @@ def _unavailable(cluster: Cluster, d: Deployment) -> list[Pod]:
         return []
     return [
         seen.pod
-        for seen in sorted(cluster.kubelets.pods.values(), key=lambda seen: seen.index)
+        for seen in cluster.kubelets.pods.values()
         if (ref := controller_of(seen.pod))
         and ref.uid == new.metadata.uid
         and not is_ready(seen.pod)
@@ -275,6 +275,8 @@ def _job(course: JobCourse, end: float) -> Answer:
     counts += f", {status.active} active" if status.active else ""
     counts += f", {other} not counted" if other > 0 else ""
     facts = [f"{course.pods} {_plural(course.pods)} used: {counts}"]
+    if course.stopped:
+        facts.append(f"{course.stopped} of them stopped by the controller before their end")
     if course.backoff:
         facts.append(f"{_span(course.backoff)} lost in back-off")
     if course.gone is not None:
@@ -283,6 +285,7 @@ def _job(course: JobCourse, end: float) -> Answer:
         "pods": course.pods,
         "succeeded": status.succeeded,
         "failed": status.failed,
+        "stopped": course.stopped,
         "secondsInBackoff": round(course.backoff, 3),
     }
     return Answer(subject, state, line, tuple(facts), data)

@@ -15,12 +15,12 @@ from kcm_lite.api.apps import Deployment, ReplicaSet
 from kcm_lite.api.core import Pod
 from kcm_lite.api.meta import Object, controller_of, replace
 from kcm_lite.controllers.rollout import deployment_complete, max_surge, min_available, wanted
+from kcm_lite.reconcile.podutil import is_pod_active
 from kcm_lite.sim.cluster import START
 from kcm_lite.sim.verdicts import is_ready
 from kcm_lite.trace import ApiWrite, Trace
 
 FRACTION = START.microsecond / 1e6  # of a second of wall time that is over at t=0
-FINAL = ("Succeeded", "Failed")
 
 
 class Point(NamedTuple):
@@ -199,7 +199,7 @@ def _pod(reader: _Reader, w: ApiWrite, pod: Pod) -> None:
         _count(reader, life, w.t, **left)
         del reader.lives[uid]
         return
-    ends = pod.metadata.deletion_timestamp is not None or pod.status.phase in FINAL
+    ends = not is_pod_active(pod)
     if ends and not life.terminating:
         life.terminating = True
         _count(reader, life, w.t, pods=-1, terminating=1)

@@ -31,6 +31,7 @@ from kcm_lite.controllers.replication import REPLICATION_CONTROLLER
 from kcm_lite.controllers.rollout import is_rolling_update, max_surge, min_available, wanted
 from kcm_lite.controllers.ttlafterfinished import AGENT as TTL
 from kcm_lite.controllers.ttlafterfinished import needs_cleanup
+from kcm_lite.reconcile.podutil import is_pod_active, is_pod_terminal
 from kcm_lite.sim.verdicts import is_ready
 from kcm_lite.trace import ApiWrite, Trace
 
@@ -45,7 +46,6 @@ KIND_OF = {
 CONTROLLERS = frozenset({*KIND_OF, COLLECTOR, TTL})
 REVISION = "deployment.kubernetes.io/revision"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
-FINAL = ("Succeeded", "Failed")
 SECOND = 1.0  # times in objects are whole seconds
 LAG = 0.1  # seconds: how old a number may be that a sync goes by
 
@@ -152,7 +152,7 @@ def _apply_pod(world: World, w: ApiWrite, pod: Pod) -> None:
     if before is not None:
         since = world.pods.get(before.uid, {}).pop(uid, None)
         _note(world, w.t, before.uid)
-    if after is not None and w.new is not None and is_active(pod):
+    if after is not None and w.new is not None and is_pod_active(pod):
         ready = (since if since is not None else w.t) if is_ready(pod) else None
         world.pods.setdefault(after.uid, {})[uid] = ready
     if after is not None:
@@ -168,11 +168,6 @@ def _note(world: World, t: float, uid: str) -> None:
     else:
         return
     world.limits.setdefault(uid, Limits()).note(t, number, world.active(uid))
-
-
-def is_active(pod: Pod) -> bool:
-    """Whether a pod has not ended and is not on its way out."""
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in FINAL
 
 
 # ---- ownership
@@ -229,7 +224,7 @@ def _enough(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
     if w.resource != "pods" or w.verb != "delete" or w.agent not in sets:
         return
     owner = world.owner(w.old)
-    if owner is not None and isinstance(w.old, Pod) and is_active(w.old):
+    if owner is not None and isinstance(w.old, Pod) and is_pod_active(w.old):
         uid = owner.metadata.uid
         left, least = world.active(uid) - 1, world.limits[uid].at(w.t)[1]
         if left < least:
@@ -350,7 +345,7 @@ def _indexes(job: Job) -> Iterator[int]:
 
 def _freed(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
     old, new = w.old, w.new
-    if w.agent != JOB or not isinstance(old, Pod) or old.status.phase not in FINAL:
+    if w.agent != JOB or not isinstance(old, Pod) or not is_pod_terminal(old):
         return
     if TRACKING_FINALIZER not in old.metadata.finalizers or w.verb == "delete":
         return

@@ -28,6 +28,7 @@ from kcm_lite.api.meta import (
 from kcm_lite.api.request import Request, WatchEvent
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import Clock
+from kcm_lite.reconcile.podutil import TERMINAL, is_pod_terminal
 from kcm_lite.sim.chance import Chance
 from kcm_lite.sim.nodes import Machines
 from kcm_lite.sim.podstatus import Seen, finished_status, running_status, started_status
@@ -36,7 +37,6 @@ from kcm_lite.sim.scheduler import Scheduler
 from kcm_lite.trace import Decision
 
 GRIDDED = frozenset({"ready", "exit", "term"})
-TERMINAL = frozenset({"Succeeded", "Failed"})
 RETRY = 1.0  # seconds until a pod that fits nowhere is tried again
 
 
@@ -66,7 +66,7 @@ class Kubelets:
     ) -> None:
         self.server, self.clock, self.machines, self.profile = server, clock, machines, profile
         self.scheduler = Scheduler(machines)
-        self.pods: dict[str, Seen] = {}  # by uid
+        self.pods: dict[str, Seen] = {}  # by uid, in the order of their creation
         self.count = 0
         self._chance, self._watch, self._call = chance, watch, call
         self._heap: list[tuple[float, int, int, int, int, str, str]] = []  # not due yet
@@ -104,8 +104,7 @@ class Kubelets:
         if pod.metadata.deletion_timestamp is not None and not seen.deleting:
             seen.deleting = True
             if pod.spec.node_name:
-                terminal = pod.status.phase in TERMINAL
-                grace = 0.0 if terminal else seen.behaviour.termination_grace
+                grace = 0.0 if is_pod_terminal(pod) else seen.behaviour.termination_grace
                 self._plan(now + grace, "term", seen)
 
     def _plan(self, due: float, kind: str, seen: Seen) -> None:
@@ -182,7 +181,7 @@ class Kubelets:
         """Do what was due while a node was silent, and report its running pods as they are."""
         now = self.clock.time()
         missed = self._missed.pop(node, [])
-        for seen in sorted(self.pods.values(), key=lambda seen: seen.index):
+        for seen in list(self.pods.values()):
             if seen.pod.spec.node_name == node and seen.started is not None and not seen.done:
                 with suppress(NotFound, Conflict):
                     self._report(seen, running_status(seen))
@@ -261,19 +260,10 @@ class Kubelets:
 
     def _term(self, seen: Seen, due: float) -> None:
         meta = seen.pod.metadata
-        if seen.pod.status.phase not in TERMINAL and not seen.done:
+        if not is_pod_terminal(seen.pod) and not seen.done:
             self.finish(seen, seen.behaviour.termination_exit_code)
         options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=meta.uid))
-        self.server.handle(
-            Request(
-                verb="delete",
-                type=Pod,
-                namespace=meta.namespace,
-                name=meta.name,
-                options=options,
-                agent="kubelet",
-            )
-        )
+        self.server.delete(Pod, meta.namespace, meta.name, options, agent="kubelet")
 
     def finish(
         self, seen: Seen, code: int, *, conditions: Iterable[Condition] = (), reason: str = ""
@@ -299,18 +289,8 @@ class Kubelets:
             self._set_ready(seen, ready)
 
     def _report(self, seen: Seen, status: PodStatus) -> None:
-        meta = seen.pod.metadata
-        self.server.handle(
-            Request(
-                verb="update",
-                type=Pod,
-                namespace=meta.namespace,
-                name=meta.name,
-                subresource="status",
-                body=replace(seen.pod, status=status),
-                agent="kubelet",
-            )
-        )
+        reported = replace(seen.pod, status=status)
+        self.server.update(reported, subresource="status", agent="kubelet")
 
 
 TRANSITIONS = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kcm_lite.api.core import Node, Pod
 from kcm_lite.api.meta import replace
+from kcm_lite.reconcile.podutil import is_pod_active
 from kcm_lite.sim.faults import NodeDeath
 from kcm_lite.sim.nodes import node_name, with_ready
 from kcm_lite.sim.verdicts import is_ready
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from kcm_lite.sim.cluster import Cluster
 
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
-FINAL = frozenset({"Succeeded", "Failed"})
 
 
 def die(cluster: Cluster, fault: NodeDeath, note: Callable[[str], None]) -> None:
@@ -50,7 +50,7 @@ def die(cluster: Cluster, fault: NodeDeath, note: Callable[[str], None]) -> None
 
 def _pods(cluster: Cluster, name: str) -> Iterator[Pod]:
     """Yield the pods of a node, in the order of their creation."""
-    for seen in sorted(cluster.kubelets.pods.values(), key=lambda seen: seen.index):
+    for seen in cluster.kubelets.pods.values():
         if seen.pod.spec.node_name == name:
             yield seen.pod
 
@@ -90,8 +90,8 @@ def _detect(cluster: Cluster, name: str) -> None:
 def _evict(cluster: Cluster, name: str) -> None:
     """The node's pods are deleted."""
     for pod in list(_pods(cluster, name)):
-        meta = pod.metadata
-        if meta.deletion_timestamp is None and pod.status.phase not in FINAL:
+        if is_pod_active(pod):
+            meta = pod.metadata
             cluster.server.delete(Pod, meta.namespace, meta.name, agent=EVICTION)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from kcm_lite.api.core import Node, NodeSpec, NodeStatus, Taint
 from kcm_lite.api.meta import Condition, ObjectMeta, replace
 from kcm_lite.api.request import WatchEvent
+from kcm_lite.sim.verdicts import is_ready
 
 CAPACITY: Mapping[str, str | int | float] = {"cpu": "64", "memory": "256Gi", "pods": "2000"}
 PRESSURES = (
@@ -151,8 +152,6 @@ class Machines:
             number = int(ordinal) if ordinal.isdigit() else len(self.by_name) + 1
             machine = self.by_name[name] = Machine(name, number)
             self.last = max(self.last, number)
-        machine.ready = any(
-            c.type == "Ready" and c.status == "True" for c in node.status.conditions
-        )
+        machine.ready = is_ready(node)
         machine.unschedulable = node.spec.unschedulable
         machine.taints = node.spec.taints

@@ -1,4 +1,4 @@
-"""Pods that are hit at random: which can be, and what happens to one."""
+"""Pods that something is done to: which match, and what happens to one that is hit at random."""
 
 from __future__ import annotations
 
@@ -18,13 +18,38 @@ CHAOS = "chaos"
 """The agent that deletes and evicts them."""
 
 
-def hittable(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
-    """Yield the running pods that match, in the order of their creation."""
-    for seen in sorted(cluster.kubelets.pods.values(), key=lambda seen: seen.index):
-        meta, running = seen.pod.metadata, seen.started is not None and not seen.done
-        mine = meta.namespace == cluster.namespace and selector.items() <= meta.labels.items()
-        if mine and running and not seen.deleting:
+def matching(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
+    """Yield the pods of the cluster's namespace that match, in the order of their creation."""
+    for seen in cluster.kubelets.pods.values():
+        meta = seen.pod.metadata
+        if meta.namespace == cluster.namespace and selector.items() <= meta.labels.items():
             yield seen
+
+
+def hittable(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
+    """Yield those of them that run."""
+    for seen in matching(cluster, selector):
+        if seen.started is not None and not seen.done and not seen.deleting:
+            yield seen
+
+
+def evict(cluster: Cluster, seen: Seen, agent: str = "user") -> None:
+    """Evict a pod.
+
+    Raises:
+        StatusError: A budget forbids it, for example.
+    """
+    meta = seen.pod.metadata
+    cluster.server.handle(
+        Request(
+            verb="create",
+            type=Pod,
+            namespace=meta.namespace,
+            name=meta.name,
+            subresource="eviction",
+            agent=agent,
+        )
+    )
 
 
 def hit(cluster: Cluster, seen: Seen, effect: str) -> None:
@@ -38,13 +63,5 @@ def hit(cluster: Cluster, seen: Seen, effect: str) -> None:
         case "delete":
             cluster.server.delete(Pod, meta.namespace, meta.name, agent=CHAOS)
         case _:
-            request = Request(
-                verb="create",
-                type=Pod,
-                namespace=meta.namespace,
-                name=meta.name,
-                subresource="eviction",
-                agent=CHAOS,
-            )
-            with suppress(StatusError):  # a budget may forbid it
-                cluster.server.handle(request)
+            with suppress(StatusError):
+                evict(cluster, seen, CHAOS)

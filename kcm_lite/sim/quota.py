@@ -8,15 +8,15 @@ See: upstream ``pkg/controller/resourcequota``.
 from __future__ import annotations
 
 from kcm_lite.api.core import Pod, ResourceQuota
-from kcm_lite.api.meta import Object, replace
-from kcm_lite.api.request import Request, WatchEvent
+from kcm_lite.api.meta import object_key, replace
+from kcm_lite.api.request import WatchEvent
 from kcm_lite.api.scheme import RESOURCES
 from kcm_lite.apiserver.admission import quota_status
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.clock import Clock
+from kcm_lite.reconcile.podutil import is_pod_terminal
 
 AGENT = "resourcequota-controller"
-TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class QuotaLoop:
@@ -41,7 +41,7 @@ class QuotaLoop:
     def _on_quota(self, event: WatchEvent) -> None:
         quota = event.object
         assert isinstance(quota, ResourceQuota)
-        key = _key(quota)
+        key = object_key(quota)
         if event.type == "DELETED":
             self._quotas.pop(key, None)
             return
@@ -53,7 +53,7 @@ class QuotaLoop:
         if not self._quotas:
             return
         obj = event.object
-        if event.type == "DELETED" or (isinstance(obj, Pod) and obj.status.phase in TERMINAL):
+        if event.type == "DELETED" or (isinstance(obj, Pod) and is_pod_terminal(obj)):
             for key, quota in self._quotas.items():
                 if quota.metadata.namespace == obj.metadata.namespace:
                     self._plan(key)
@@ -71,18 +71,5 @@ class QuotaLoop:
                 continue
             status = quota_status(self.server.registry, quota)
             if status != quota.status:
-                self.server.handle(
-                    Request(
-                        verb="update",
-                        type=ResourceQuota,
-                        namespace=quota.metadata.namespace,
-                        name=quota.metadata.name,
-                        subresource="status",
-                        body=replace(quota, status=status),
-                        agent=AGENT,
-                    )
-                )
-
-
-def _key(obj: Object) -> str:
-    return f"{obj.metadata.namespace}/{obj.metadata.name}"
+                counted = replace(quota, status=status)
+                self.server.update(counted, subresource="status", agent=AGENT)

@@ -10,6 +10,7 @@ from typing import Any
 from kcm_lite.api.meta import Object, controller_of
 from kcm_lite.api.scheme import Resource
 from kcm_lite.sim.durations import age as age_text
+from kcm_lite.sim.verdicts import is_ready
 
 Row = tuple[str, ...]
 
@@ -143,8 +144,7 @@ def job_status(job: Any) -> str:
 
 
 def _node(node: Any, now: datetime) -> Row:
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-    status = "Ready" if ready else "NotReady"
+    status = "Ready" if is_ready(node) else "NotReady"
     if node.spec.unschedulable:
         status += ",SchedulingDisabled"
     info = node.status.extra.get("nodeInfo", {})
