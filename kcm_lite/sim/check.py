@@ -81,19 +81,17 @@ def offset(value: Any, path: str, problems: list[Problem]) -> float:
     return float(value)
 
 
-def integer(minimum: int | None = 0, maximum: int | None = None) -> Check:
+def integer(minimum: int = 0, maximum: float = math.inf) -> Check:
     """Return a check for a whole number in a range."""
-    allowed = "a whole number"
-    if minimum is not None:
-        allowed += f" >= {minimum}"
-    if maximum is not None:
-        allowed += f" and <= {maximum}" if minimum is not None else f" <= {maximum}"
+    allowed = f"a whole number >= {minimum}"
+    if maximum < math.inf:
+        allowed += f" and <= {maximum}"
 
     def check(value: Any, path: str, problems: list[Problem]) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             problems.append(Problem(path, f"got {show(value)}, want {allowed}"))
-            return minimum or 0
-        if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+            return minimum
+        if not minimum <= value <= maximum:
             problems.append(Problem(path, f"got {value}, want {allowed}"))
         return value
 

@@ -20,7 +20,7 @@ from kcm_lite.sim.check import (
     strings,
 )
 from kcm_lite.sim.durations import duration
-from kcm_lite.sim.kinds import Unknown, resource_named
+from kcm_lite.sim.kinds import check_kind
 from kcm_lite.sim.verdicts import is_ready
 from kcm_lite.trace import ApiWrite, SyncEnd
 
@@ -42,29 +42,22 @@ Filter = Callable[[Any], bool]
 
 def object_key(text: str, path: str, problems: list[Problem], namespace: str) -> Key:
     """Return the key of ``Kind/name`` or ``Kind/namespace/name``."""
-    kind, *rest = text.split("/")
+    word, *rest = text.split("/")
     if len(rest) not in (1, 2) or not all(rest):
         problems.append(Problem(path, f"got {show(text)}, want Kind/name"))
         return "", "", ""
-    try:
-        resource = resource_named(kind)
-    except Unknown as error:
-        problems.append(Problem(path, str(error)))
+    found = check_kind(word, path, problems)
+    if found is None:
         return "", "", ""
-    where = "" if not resource.namespaced else rest[0] if len(rest) == 2 else namespace
-    return resource.kind, where, rest[-1]
+    where = "" if not found.namespaced else rest[0] if len(rest) == 2 else namespace
+    return found.kind, where, rest[-1]
 
 
 def resource(value: Any, path: str, problems: list[Problem]) -> tuple[str, str]:
     """Check for a resource such as ``pods``, with ``/status`` for a subresource, ``/*`` for all."""
     name, _, sub = string(value, path, problems).partition("/")
-    if not name:
-        return "", ""
-    try:
-        return resource_named(name).plural, sub
-    except Unknown as error:
-        problems.append(Problem(path, str(error)))
-        return "", ""
+    found = check_kind(name, path, problems) if name else None
+    return ("", "") if found is None else (found.plural, sub)
 
 
 FIELDS: Mapping[str, Check] = {

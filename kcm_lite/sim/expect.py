@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -64,6 +65,7 @@ from kcm_lite.sim.check import (
     boolean,
     choice,
     integer,
+    list_of,
     record,
     show,
     string,
@@ -125,11 +127,8 @@ def check_expect(
     value: Any, path: str, problems: list[Problem], *, namespace: str
 ) -> tuple[Expectation, ...]:
     """Check a list of expectations as written."""
-    if not isinstance(value, list):
-        problems.append(Problem(path, f"got {show(value)}, want a list"))
-        return ()
-    out = [_entry(v, f"{path}[{i}]", problems, namespace) for i, v in enumerate(value)]
-    return tuple(e for e in out if e is not None)
+    entries = list_of(partial(_entry, namespace=namespace))(value, path, problems)
+    return tuple(e for e in entries if e is not None)
 
 
 OBJECT = "object"
@@ -148,7 +147,7 @@ FIELDS: Mapping[str, Check] = {
 }
 
 
-def _entry(value: Any, path: str, problems: list[Problem], namespace: str) -> Expectation | None:
+def _entry(value: Any, path: str, problems: list[Problem], *, namespace: str) -> Expectation | None:
     before = len(problems)
     raw = record(FIELDS)(value, path, problems)
     mode, start, end = _when(raw, path, problems)

@@ -60,17 +60,15 @@ from kcm_lite.sim.check import (
     choice,
     integer,
     mapping,
-    nearest,
     number,
     offset,
     optional,
     record,
-    show,
     string,
     strings,
 )
 from kcm_lite.sim.durations import duration
-from kcm_lite.sim.kinds import Unknown, resource_named
+from kcm_lite.sim.kinds import check_kind
 
 VERBS = ("create", "get", "list", "update", "patch", "delete", "deletecollection")
 ERRORS: Mapping[str, str] = {
@@ -95,13 +93,9 @@ def camel(name: str) -> str:
 
 def resource(value: Any, path: str, problems: list[Problem]) -> str:
     """Check for a kind; return its plural."""
-    if not string(value, path, problems):
-        return ""
-    try:
-        return resource_named(value).plural
-    except Unknown as error:
-        problems.append(Problem(path, str(error)))
-        return ""
+    name = string(value, path, problems)
+    found = check_kind(name, path, problems) if name else None
+    return found.plural if found is not None else ""
 
 
 def key(check: Check, default: Any = MISSING) -> Any:
@@ -366,9 +360,7 @@ def check_fault(
     name = raw.get(word)
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        hint = nearest(name, KINDS) if isinstance(name, str) else ""
-        want = ", ".join(sorted(KINDS))
-        problems.append(Problem(f"{path}.{word}", f"got {show(name)}, want one of {want}{hint}"))
+        choice(*sorted(KINDS))(name, f"{path}.{word}", problems)
         return None
     known = dict.fromkeys((word, *keys_of(kind)), anything)  # `make` looks at the values
     required = required_of(kind)

@@ -7,7 +7,7 @@ from functools import cache
 
 from kcm_lite.api.scheme import BY_KIND, RESOURCES, Resource
 from kcm_lite.controllers.context import CONTROLLERS
-from kcm_lite.sim.check import BadInput, Problem, nearest, show
+from kcm_lite.sim.check import BadInput, Problem, choice, nearest
 
 SHORT = {
     "cm": "configmaps",
@@ -77,17 +77,25 @@ def resource_named(name: str) -> Resource:
     return found
 
 
+def check_kind(name: str, path: str, problems: list[Problem]) -> Resource | None:
+    """Return the resource of this name; name the problem if there is none."""
+    try:
+        return resource_named(name)
+    except Unknown as error:
+        problems.append(Problem(path, str(error)))
+        return None
+
+
 def controllers_named(names: Iterable[str] | None) -> list[str]:
     """Return full names of controllers; ``replicaset`` is short for ``replicaset-controller``."""
     if names is None:
         return list(CONTROLLERS)
-    out, problems = [], []
+    out: list[str] = []
+    problems: list[Problem] = []
     for i, name in enumerate(names):
         full = name if name in CONTROLLERS else f"{name}-controller"
         if full not in CONTROLLERS:
-            hint = nearest(name, CONTROLLERS)
-            text = f"got {show(name)}, want one of {', '.join(CONTROLLERS)}{hint}"
-            problems.append(Problem(f"controllers[{i}]", text))
+            choice(*CONTROLLERS)(name, f"controllers[{i}]", problems)
         out.append(full)
     if problems:
         raise BadInput(problems)

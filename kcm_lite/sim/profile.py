@@ -245,7 +245,7 @@ def check_profile(value: Any, path: str, problems: list[Problem]) -> Profile:
 
 
 def _override(raw: dict[str, Any]) -> Override:
-    match = Match(**_snake(raw.pop("match")))
+    match = Match(**snake(raw.pop("match")))
     changes, ranges = _changes(raw)
     return Override(match=match, changes=changes, ranges=ranges)
 
@@ -265,7 +265,7 @@ def parse_profile(value: Mapping[str, Any] | None) -> Profile:
 
 def _changes(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
     """Return the values to set, and the ranges to draw from."""
-    out = _snake(raw)
+    out = snake(raw)
     ranges = {k: v for k, v in out.items() if isinstance(v, Range)}
     out = {k: v for k, v in out.items() if k not in ranges}
     if out.get("exit"):
@@ -277,5 +277,6 @@ def _changes(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
     return out, ranges
 
 
-def _snake(raw: Mapping[str, Any]) -> dict[str, Any]:
+def snake(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by the names of fields, from values by keys of a file."""
     return {"".join(f"_{c.lower()}" if c.isupper() else c for c in k): v for k, v in raw.items()}

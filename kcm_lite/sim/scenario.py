@@ -62,7 +62,7 @@ from kcm_lite.sim.expect import Expectation, Outcome, check_expect, evaluate
 from kcm_lite.sim.faults import Fault, check_fault
 from kcm_lite.sim.manifests import Inert, live_owners, read_manifest
 from kcm_lite.sim.nodes import node_name
-from kcm_lite.sim.profile import Profile, check_profile
+from kcm_lite.sim.profile import Profile, check_profile, snake
 from kcm_lite.sim.steps import Step, check_action, perform
 from kcm_lite.sim.verdicts import verdict_of
 
@@ -152,6 +152,10 @@ FIELDS = {
 }
 
 
+PLAIN = ("title", "controller", "nodes", "startAtSecond", "seed", "release", "reference", "until")
+"""The keys that become fields as they are."""
+
+
 def is_scenario(raw: Any) -> bool:
     """Report whether a document is a scenario and not a manifest."""
     return (
@@ -185,24 +189,17 @@ def parse_scenario(document: Document) -> Scenario:
         raise BadInput(problems, document)
     return Scenario(
         id=name,
-        title=raw.get("title", ""),
-        controller=raw.get("controller", ""),
-        nodes=raw.get("nodes", 3),
-        start_at_second=raw.get("startAtSecond", 0),
-        seed=raw.get("seed", 0),
         qps=qps,
         burst=burst,
-        release=raw.get("release", RELEASES[-1]),
-        reference=raw.get("reference", ""),
         lesson=raw.get("lesson", "").strip(),
         profile=profile,
         objects=tuple(o for o in objects if o is not None),
         actions=tuple(sorted((s for s in steps if s), key=lambda s: s.at)),
         faults=tuple(f for f in faults if f is not None),
         expect=expect,
-        until=raw["until"],
         source=document.source,
         notes=notes,
+        **snake({key: raw[key] for key in PLAIN if key in raw}),
     )
 
 

@@ -51,6 +51,9 @@ FINAL = (
 )
 """The kinds whose tables end a report, if there are any; nodes only if one takes no pods."""
 
+TOLD = ("title", "until", "seed", "nodes", "release", "reference", "lesson")
+"""What a run as data says of its scenario."""
+
 LONGEST = 40
 """Rows of a table or lines of a timeline that are printed; what is left out is counted."""
 
@@ -117,13 +120,13 @@ def read_input(options: Options) -> Scenario:
     return replace(scenario, objects=(*objects, *scenario.objects), notes=(*lines, *scenario.notes))
 
 
-def simulate(scenario: Scenario, *, err: TextIO | None = None) -> Run:
-    """Run a scenario, with a progress line if ``err`` (standard error) is a terminal.
+def simulate(scenario: Scenario) -> Run:
+    """Run a scenario, with a progress line if standard error is a terminal.
 
     Raises:
         BadInput: An object or an action turned out to be impossible.
     """
-    err = err or sys.stderr
+    err = sys.stderr
     meter = Meter(scenario.until, err) if err is not None and err.isatty() else None
     try:
         return run_scenario(scenario, progress=meter)
@@ -265,13 +268,7 @@ def as_json(run: Run) -> dict[str, Any]:
     ]
     return {
         "scenario": run.scenario.id,
-        "title": run.scenario.title,
-        "until": run.scenario.until,
-        "seed": run.scenario.seed,
-        "nodes": run.scenario.nodes,
-        "release": run.scenario.release,
-        "reference": run.scenario.reference,
-        "lesson": run.scenario.lesson,
+        **{name: getattr(run.scenario, name) for name in TOLD},
         "ok": run.ok,
         "verdicts": [
             {"subject": a.subject, "state": a.state, "text": a.lines(), **a.data}

@@ -13,7 +13,7 @@ from typing import Any
 
 from kcm_lite.api.errors import StatusError
 from kcm_lite.sim.actions import ACTIONS, Args
-from kcm_lite.sim.check import BadInput, Problem, mapping, nearest, number, record, show, string
+from kcm_lite.sim.check import BadInput, Problem, choice, mapping, number, record, string
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.faults import KINDS, check_fault
 from kcm_lite.sim.kinds import Unknown, resource_named
@@ -52,9 +52,7 @@ def check_action(value: Any, path: str, problems: list[Problem], *, namespace: s
         return None if fault is None else Step(fault.at, name, {"fault": fault}, path)
     action = ACTIONS.get(name) if isinstance(name, str) else None
     if action is None:
-        hint = nearest(name, ACTIONS) if isinstance(name, str) else ""
-        want = ", ".join(sorted(ACTIONS))
-        problems.append(Problem(f"{path}.do", f"got {show(name)}, want one of {want}{hint}"))
+        choice(*sorted(ACTIONS))(name, f"{path}.do", problems)
         return None
     fields = {"at": number, "do": string, **action.fields}
     args = record(fields, required=("at", *action.required))(raw, path, problems)
