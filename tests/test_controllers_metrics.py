@@ -46,7 +46,7 @@ class Lab:
         runs = [build(context) for build in CONTROLLERS.values()]
         informers.start()
         for run in runs:
-            cluster.clock.spawn(run(), name="controller")  # type: ignore[arg-type]
+            cluster.clock.spawn(run(), name="controller")
         cluster.run_for(1)
 
     def apply(self, manifest: dict[str, Any], seconds: float) -> None:

@@ -7,7 +7,7 @@ been started. See: upstream ``cmd/kube-controller-manager/app`` (ControllerConte
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypedDict, TypeVar
@@ -32,7 +32,7 @@ from kcm_lite.trace import Trace
 
 T = TypeVar("T")
 
-Run = Callable[[], Awaitable[None]]
+Run = Callable[[], Coroutine[Any, Any, None]]
 """Starts a controller's workers when its caches are filled."""
 
 DebugHandler = Callable[[str, Mapping[str, Sequence[str]]], tuple[str, str] | None]

@@ -19,19 +19,10 @@ boolean = partial(Setting, go.BOOL)
 string = partial(Setting, go.STRING)
 strings = partial(Setting, go.STRINGS)
 int32 = partial(Setting, go.INT32)
-int32s = partial(Setting, go.INT32S)
 integer = partial(Setting, go.INT)
-level = partial(Setting, go.LEVEL)
 float32 = partial(Setting, go.FLOAT32)
-float64 = partial(Setting, go.FLOAT64)
 duration = partial(Setting, go.DURATION)
-address = partial(Setting, go.ADDRESS)
-certificates = partial(Setting, go.CERTIFICATES)
 components = partial(Setting, go.COMPONENTS)
-pairs = partial(Setting, go.PAIRS)
-vmodule = partial(Setting, go.VMODULE)
-quantity = partial(Setting, go.QUANTITY)
-version = partial(Setting, go.VERSION)
 
 # fmt: off
 
@@ -168,7 +159,7 @@ class HPAControllerConfiguration(Group, section="horizontal-pod-autoscaler-contr
     concurrent_horizontal_pod_autoscaler_syncs = int32("concurrent-horizontal-pod-autoscaler-syncs", 5, "Parallel autoscaler workers")
     horizontal_pod_autoscaler_sync_period = duration("horizontal-pod-autoscaler-sync-period", 15.0, "Autoscaler evaluation interval")
     horizontal_pod_autoscaler_downscale_stabilization_window = duration("horizontal-pod-autoscaler-downscale-stabilization", 5 * MINUTE, "Look-back window before scaling down")
-    horizontal_pod_autoscaler_tolerance = float64("horizontal-pod-autoscaler-tolerance", 0.1, "Relative deviation from target that causes no scaling")
+    horizontal_pod_autoscaler_tolerance = Setting(go.FLOAT64, "horizontal-pod-autoscaler-tolerance", 0.1, "Relative deviation from target that causes no scaling")
     horizontal_pod_autoscaler_cpu_initialization_period = duration("horizontal-pod-autoscaler-cpu-initialization-period", 5 * MINUTE, "CPU samples of younger pods may be ignored")
     horizontal_pod_autoscaler_initial_readiness_delay = duration("horizontal-pod-autoscaler-initial-readiness-delay", 30.0, "Early readiness flips count as start-up")
 
@@ -292,7 +283,7 @@ class KubeControllerManagerConfiguration(Group):
 
 class SecureServingOptions(Group, section="secure serving"):
     """The HTTPS server."""
-    bind_address = address("bind-address", "0.0.0.0", "Address to serve HTTPS on")
+    bind_address = Setting(go.ADDRESS, "bind-address", "0.0.0.0", "Address to serve HTTPS on")
     bind_port = integer("secure-port", 443, "HTTPS port; 0 switches serving off")
     disable_http2_serving = boolean("disable-http2-serving", False, "Serve HTTP/1.1 only")
     cert_directory = string("cert-dir", "apiserver.local.config/certificates", "Directory for generated serving certificates")
@@ -300,9 +291,9 @@ class SecureServingOptions(Group, section="secure serving"):
     cert_file = string("tls-cert-file", "", "Serving certificate")
     key_file = string("tls-private-key-file", "", "Key of the serving certificate")
     cipher_suites = strings("tls-cipher-suites", [], "Allowed TLS 1.2 cipher suites")
-    curve_preferences = int32s("tls-curve-preferences", [], "Ordered key exchange curves")
+    curve_preferences = Setting(go.INT32S, "tls-curve-preferences", [], "Ordered key exchange curves")
     min_tls_version = string("tls-min-version", "", "Oldest accepted TLS version")
-    sni_cert_keys = certificates("tls-sni-cert-key", [], "Extra certificate/key pairs chosen by server name")
+    sni_cert_keys = Setting(go.CERTIFICATES, "tls-sni-cert-key", [], "Extra certificate/key pairs chosen by server name")
     http2_max_streams_per_connection = integer("http2-max-streams-per-connection", 0, "Stream limit per HTTP/2 connection; 0 = library default")
     permit_port_sharing = boolean("permit-port-sharing", False, "Set SO_REUSEPORT on the listener")
     permit_address_sharing = boolean("permit-address-sharing", False, "Set SO_REUSEADDR on the listener")
@@ -334,17 +325,17 @@ class MetricsOptions(Group, section="metrics"):
     """What ``/metrics`` shows."""
     show_hidden_metrics_for_version = string("show-hidden-metrics-for-version", "", "Show metrics hidden since the previous minor release")
     disabled_metrics = strings("disabled-metrics", [], "Metrics to switch off")
-    allow_list_mapping = pairs("allow-metric-labels", {}, "Allowed label values per metric")
+    allow_list_mapping = Setting(go.PAIRS, "allow-metric-labels", {}, "Allowed label values per metric")
     allow_list_mapping_manifest = string("allow-metric-labels-manifest", "", "File with the same")
 
 class LoggingOptions(Group, section="logs"):
     """What is logged, and how."""
     format = string("logging-format", "text", "Log encoding")
     flush_frequency = duration("log-flush-frequency", 5.0, "Longest time between log flushes")
-    verbosity = level("v", 0, "Log verbosity", short="v")
-    vmodule = vmodule("vmodule", {}, "Per-file verbosity")
+    verbosity = Setting(go.LEVEL, "v", 0, "Log verbosity", short="v")
+    vmodule = Setting(go.VMODULE, "vmodule", {}, "Per-file verbosity")
     split_stream = boolean("log-text-split-stream", False, "Errors to stderr, info to stdout")
-    info_buffer_size = quantity("log-text-info-buffer-size", Quantity(0), "Buffer of info messages in split mode")
+    info_buffer_size = Setting(go.QUANTITY, "log-text-info-buffer-size", Quantity(0), "Buffer of info messages in split mode")
 
 class ComponentGlobalsOptions(Group, section="generic"):
     """Which release to be."""
@@ -355,7 +346,7 @@ class ComponentGlobalsOptions(Group, section="generic"):
 class GlobalFlags(Group, section="global"):
     """Flags of any command."""
     help = boolean("help", False, "Show help", short="h")
-    version = version("version", "false", "Print version and exit (true, raw, or vX.Y.Z)")
+    version = Setting(go.VERSION, "version", "false", "Print version and exit (true, raw, or vX.Y.Z)")
 
 class KubeControllerManagerOptions(KubeControllerManagerConfiguration):
     """Everything that a flag can set: the component config's own groups, and those above."""

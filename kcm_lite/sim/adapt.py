@@ -46,7 +46,7 @@ def adapted(
     fresh: list[Object | Inert] = []
     for obj in every:
         if not isinstance(obj, Inert):
-            obj = _without_server_fields(obj)
+            obj = replace(obj, metadata=replace(obj.metadata, **FRESH))
             obj = _with_live_owners(obj, known, lines)
             obj = _on_a_known_node(obj, nodes, lines)
         fresh.append(obj)
@@ -55,10 +55,6 @@ def adapted(
 
 def _key(obj: Object) -> Key:
     return obj.API_VERSION, obj.KIND, obj.metadata.namespace, obj.metadata.name
-
-
-def _without_server_fields(obj: T) -> T:
-    return replace(obj, metadata=replace(obj.metadata, **FRESH))
 
 
 def _owner_key(ref: OwnerReference, obj: Object, known: Collection[Key]) -> Key | None:

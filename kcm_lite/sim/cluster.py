@@ -199,7 +199,7 @@ class Cluster:
         runs = [(name, CONTROLLERS[name](context)) for name in self._controllers]
         self.informers.start()
         for name, run in runs:
-            clock.spawn(_awaited(run), name=name)
+            clock.spawn(run(), name=name)
 
     def inject(self, fault: Fault) -> None:
         """Let something go wrong, now or when the fault says.
@@ -251,7 +251,12 @@ class Cluster:
             prepared = read_documents(load_documents(what), self.namespace)
         else:
             manifests = [what] if isinstance(what, Object | Mapping) else what
-            prepared = [self.prepare(m, f"[{i}]") for i, m in enumerate(manifests)]
+            prepared = [
+                in_namespace(m, self.namespace)
+                if isinstance(m, Object)
+                else read_manifest(m, namespace=self.namespace, where=f"[{i}]")
+                for i, m in enumerate(manifests)
+            ]
         lines, objects = [], []
         for obj in prepared:
             before = len(self.trace.records)
@@ -270,18 +275,8 @@ class Cluster:
         target = (resource_of(stored), meta.namespace, meta.name)
         return said(target, "unchanged" if write.old is write.new else what)
 
-    def prepare(self, manifest: Manifest, where: str = "") -> Object | Inert:
-        """Read one manifest strictly, without doing anything.
-
-        Raises:
-            BadInput: It is no object, or a field does not fit.
-        """
-        if isinstance(manifest, Object):
-            return in_namespace(manifest, self.namespace)
-        return read_manifest(manifest, namespace=self.namespace, where=where)
-
     def put(self, obj: Object | Inert) -> Object | None:
-        """Create a prepared object, or change the one of its name."""
+        """Create an object, or change the one of its name."""
         if isinstance(obj, Inert):
             self.inert.append(obj)
             self.note(CLUSTER, f"{obj.kind}/{obj.name}: stored, not simulated")
@@ -394,7 +389,3 @@ class Cluster:
         """Say why things happened to an object: why chosen, why retried, what held it up."""
         resource, where, name = self.locate(ref, namespace)
         return explain(self.trace, resource, where, name)
-
-
-async def _awaited(run: Any) -> None:
-    await run()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcm_lite.api.errors import InternalError, ServerTimeout, TooManyRequests
@@ -30,6 +30,8 @@ CHANGING = frozenset({"update", "patch", "delete"})
 HTTP = {"create": "post", "update": "put", "deletecollection": "delete"}
 HTTP_TIMEOUT = "Timeout: request did not complete within the allotted timeout"
 Undo = Callable[[], None]
+End = float | None
+"""The second at which a fault ends; None: never."""
 
 
 class Injection:
@@ -55,7 +57,7 @@ class Injection:
             text = f"got {over:g}, and it is t={cluster.now:g} already"
             raise BadInput([Problem("until", text)])
         self.count += 1
-        rng = random.Random(f"{self.seed}/fault/{self.count}")
+        rng = Random(f"{self.seed}/fault/{self.count}")
         self.waiting += 1
         if fault.after_write is not None:
             cluster.transport.triggers.append((fault.after_write, lambda: self._begin(fault, rng)))
@@ -64,7 +66,7 @@ class Injection:
         else:
             self._begin(fault, rng)
 
-    def _begin(self, fault: faults.Fault, rng: random.Random) -> None:
+    def _begin(self, fault: faults.Fault, rng: Random) -> None:
         self.waiting -= 1
         clock = self.cluster.clock
         end = fault.end(clock.time()) if isinstance(fault, faults.Window) else None
@@ -82,7 +84,7 @@ class Injection:
         self.cluster.trace.write(Note(self.cluster.now, SOURCE, text, data))
 
 
-def chance(rate: float, rng: random.Random) -> bool:
+def chance(rate: float, rng: Random) -> bool:
     """Whether it happens this time."""
     return rate == 1 or rng.random() < rate
 
@@ -98,7 +100,7 @@ def watches_of(resource: str | None) -> WatchRule:
     return lambda kind: not resource or BY_TYPE[kind].plural == resource
 
 
-def until(end: float | None) -> str:
+def until(end: End) -> str:
     """Say until when."""
     return "" if end is None else f" until {stamp(end)}"
 
@@ -143,9 +145,7 @@ def fate_of(fault: faults.CallError, request: Request) -> Fate:
             return Fate(ServerTimeout(HTTP_TIMEOUT), done, fault.after)
 
 
-def call_error(
-    self: Injection, fault: faults.CallError, rng: random.Random, end: float | None
-) -> Undo:
+def call_error(self: Injection, fault: faults.CallError, rng: Random, end: End) -> Undo:
     """Let calls fail."""
     left = fault.times
 
@@ -166,7 +166,7 @@ def call_error(
     return standing(self.cluster.transport.failing, judge)
 
 
-def latency(self: Injection, fault: faults.Latency, rng: random.Random, end: float | None) -> Undo:
+def latency(self: Injection, fault: faults.Latency, rng: Random, end: End) -> Undo:
     """Let calls and watch events take another time."""
     wire, undo = self.cluster.transport, list[Undo]()
     if (call := fault.call) is not None:
@@ -194,9 +194,7 @@ def latency(self: Injection, fault: faults.Latency, rng: random.Random, end: flo
 # ---- watches
 
 
-def watch_lag(
-    self: Injection, fault: faults.WatchLag, rng: random.Random, end: float | None
-) -> Undo:
+def watch_lag(self: Injection, fault: faults.WatchLag, rng: Random, end: End) -> Undo:
     """Let watch events come later."""
     mine = watches_of(fault.resource)
 
@@ -207,9 +205,7 @@ def watch_lag(
     return standing(self.cluster.transport.watch_times, late)
 
 
-def stall_watch(
-    self: Injection, fault: faults.StallWatch, rng: random.Random, end: float | None
-) -> Undo:
+def stall_watch(self: Injection, fault: faults.StallWatch, rng: Random, end: End) -> Undo:
     """Hold watch events back until the end."""
     mine, clock = watches_of(fault.resource), self.cluster.clock
     assert end is not None
@@ -221,9 +217,7 @@ def stall_watch(
     return standing(self.cluster.transport.watch_times, held)
 
 
-def drop_watch(
-    self: Injection, fault: faults.DropWatch, rng: random.Random, end: float | None
-) -> Undo | None:
+def drop_watch(self: Injection, fault: faults.DropWatch, rng: Random, end: End) -> Undo | None:
     """Break watches."""
     wire, mine = self.cluster.transport, watches_of(fault.resource)
     broken = wire.break_watches(mine, expired=fault.expired)
@@ -234,9 +228,7 @@ def drop_watch(
     return None if end is None else standing(wire.refusing, mine)
 
 
-def duplicate_events(
-    self: Injection, fault: faults.DuplicateEvents, rng: random.Random, end: float | None
-) -> Undo:
+def duplicate_events(self: Injection, fault: faults.DuplicateEvents, rng: Random, end: End) -> Undo:
     """Let watch events come twice."""
     mine = watches_of(fault.resource)
     self.note(fault, f"watch events {what(fault.resource)} come twice{until(end)}")
@@ -247,9 +239,7 @@ def duplicate_events(
 # ---- the manager
 
 
-def stale_cache(
-    self: Injection, fault: faults.StaleCache, rng: random.Random, end: float | None
-) -> Undo:
+def stale_cache(self: Injection, fault: faults.StaleCache, rng: Random, end: End) -> Undo:
     """Let a manager that starts read an older replica."""
     cluster, manager = self.cluster, self.cluster.manager
     store, before = cluster.server.store, cluster.manager.connect
@@ -266,9 +256,7 @@ def stale_cache(
     return undo
 
 
-def crash_manager(
-    self: Injection, fault: faults.CrashManager, rng: random.Random, end: float | None
-) -> None:
+def crash_manager(self: Injection, fault: faults.CrashManager, rng: Random, end: End) -> None:
     """Kill the manager, and start it again."""
     manager, clock = self.cluster.manager, self.cluster.clock
     if not manager.alive:
@@ -289,9 +277,7 @@ def restart(self: Injection, fault: faults.Fault) -> None:
         self.cluster.manager.start()
 
 
-def lose_lease(
-    self: Injection, fault: faults.LoseLease, rng: random.Random, end: float | None
-) -> None:
+def lose_lease(self: Injection, fault: faults.LoseLease, rng: Random, end: End) -> None:
     """Let another manager take over."""
     manager, clock = self.cluster.manager, self.cluster.clock
     if not manager.alive:
@@ -316,9 +302,7 @@ def lose_lease(
         clock.call_later(later + fault.overlap, stop)
 
 
-def clock_skew(
-    self: Injection, fault: faults.ClockSkew, rng: random.Random, end: float | None
-) -> Undo:
+def clock_skew(self: Injection, fault: faults.ClockSkew, rng: Random, end: End) -> Undo:
     """Set the manager's wall clock wrong."""
     manager = self.cluster.manager
     manager.set_ahead(manager.ahead + fault.ahead)
@@ -330,16 +314,12 @@ def clock_skew(
 # ---- nodes and pods
 
 
-def node_death(
-    self: Injection, fault: faults.NodeDeath, rng: random.Random, end: float | None
-) -> None:
+def node_death(self: Injection, fault: faults.NodeDeath, rng: Random, end: End) -> None:
     """Let a machine fall silent."""
     die(self.cluster, fault, lambda text: self.note(fault, text, node=fault.node))
 
 
-def pod_chaos(
-    self: Injection, fault: faults.PodChaos, rng: random.Random, end: float | None
-) -> Undo:
+def pod_chaos(self: Injection, fault: faults.PodChaos, rng: Random, end: End) -> Undo:
     """Hit pods at random."""
 
     async def strike() -> None:

@@ -248,14 +248,14 @@ class Replicas:
                 found.append(Change(write.t, holder, spec.lease_transitions or 0))
         return found
 
+    def _times(self, lease: str) -> list[tuple[float, float]]:
+        now, spans = self.cluster.now, (s for s in self.spans if s.lease == lease)
+        return sorted((s.start, now if s.end is None else s.end) for s in spans)
+
     def overlaps(self, lease: str = MAIN_LEASE) -> list[tuple[float, float]]:
         """Return the times, from and to, in which two managers worked under one lease."""
-        now = self.cluster.now
-        spans = sorted(
-            (s.start, s.end if s.end is not None else now) for s in self.spans if s.lease == lease
-        )
         out, last = [], float("-inf")
-        for begin, end in spans:
+        for begin, end in self._times(lease):
             if begin < min(last, end):
                 out.append((begin, min(last, end)))
             last = max(last, end)
@@ -263,10 +263,7 @@ class Replicas:
 
     def gaps(self, lease: str = MAIN_LEASE) -> list[tuple[float, float]]:
         """Return the times, from and to, in which nobody worked, after somebody had."""
-        now = self.cluster.now
-        spans = sorted(
-            (s.start, s.end if s.end is not None else now) for s in self.spans if s.lease == lease
-        )
+        now, spans = self.cluster.now, self._times(lease)
         out, last = [], float("inf")
         for begin, end in spans:
             if begin > last:
