@@ -364,6 +364,17 @@ def test_a_share_of_a_jobs_pods_fails(ask: Any) -> None:
     assert ask(raw, *args)[3] == data
 
 
+def test_pods_that_are_stopped_are_told_apart_from_those_that_fail(ask: Any) -> None:
+    raw = job(completions=40, parallelism=20, backoffLimit=2)
+    _, out, _, data = ask(raw, "--fail", "20%", "--duration", "10s..90s")
+    answer = verdict(data)
+    assert answer["reason"] == "BackoffLimitExceeded"
+    assert answer["failed"] == 3 + answer["stopped"] and answer["stopped"] > 10
+    assert f"\n  {answer['stopped']} of them stopped by the controller before their end\n" in out
+    _, out, _, data = ask(job(completions=4))
+    assert verdict(data)["stopped"] == 0 and "stopped" not in out
+
+
 def test_in_place_restarts_count_against_the_limit(ask: Any) -> None:
     raw = job(restart="OnFailure", backoffLimit=2)
     answer = verdict(ask(raw, "--exit-code", "1", "--duration", "5s")[3])

@@ -275,6 +275,8 @@ def _job(course: JobCourse, end: float) -> Answer:
     counts += f", {status.active} active" if status.active else ""
     counts += f", {other} not counted" if other > 0 else ""
     facts = [f"{course.pods} {_plural(course.pods)} used: {counts}"]
+    if course.stopped:
+        facts.append(f"{course.stopped} of them stopped by the controller before their end")
     if course.backoff:
         facts.append(f"{_span(course.backoff)} lost in back-off")
     if course.gone is not None:
@@ -283,6 +285,7 @@ def _job(course: JobCourse, end: float) -> Answer:
         "pods": course.pods,
         "succeeded": status.succeeded,
         "failed": status.failed,
+        "stopped": course.stopped,
         "secondsInBackoff": round(course.backoff, 3),
     }
     return Answer(subject, state, line, tuple(facts), data)

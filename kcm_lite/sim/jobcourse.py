@@ -8,6 +8,7 @@ from kcm_lite.api.batch import Job
 from kcm_lite.api.core import Pod
 from kcm_lite.api.meta import Condition, controller_of, object_key
 from kcm_lite.controllers.job_types import AGENT
+from kcm_lite.reconcile.podutil import is_pod_terminal
 from kcm_lite.trace import ApiWrite, Decision, Trace
 
 BACKOFF = "back-off"
@@ -23,6 +24,7 @@ class JobCourse(msgspec.Struct):
         ended: When its status said that it is Complete or Failed; None: it did not.
         verdict: The condition that said so.
         pods: How many pods were created for it.
+        stopped: How many of them the controller deleted before they had ended by themselves.
         backoff: Seconds in which it made no pod because others had failed before.
         gone: When and by whom it was deleted; None if it is still there.
     """
@@ -32,6 +34,7 @@ class JobCourse(msgspec.Struct):
     ended: float | None = None
     verdict: Condition | None = None
     pods: int = 0
+    stopped: int = 0
     backoff: float = 0.0
     gone: tuple[float, str] | None = None
     waits_since: float | None = None
@@ -57,14 +60,22 @@ def job_courses(trace: Trace, end: float) -> list[JobCourse]:
             obj = record.new if record.new is not None else record.old
             if isinstance(obj, Job) and controller_of(obj) is None:
                 _job(record, obj, by_uid, by_key)
-            elif isinstance(obj, Pod) and record.old is None:
+            elif isinstance(obj, Pod) and (record.old is None or record.verb == "delete"):
                 ref = controller_of(obj)
                 if ref is not None and (course := by_uid.get(ref.uid)) is not None:
-                    course.pods += 1
-                    course.wake(record.t)
+                    _pod(record, course)
     for course in by_uid.values():
         course.wake(end)
     return list(by_uid.values())
+
+
+def _pod(w: ApiWrite, course: JobCourse) -> None:
+    """Count a pod that comes, or that the controller stops."""
+    if w.old is None:
+        course.pods += 1
+        course.wake(w.t)
+    elif w.agent == AGENT and isinstance(w.old, Pod) and not is_pod_terminal(w.old):
+        course.stopped += 1
 
 
 def _job(w: ApiWrite, job: Job, by_uid: dict[str, JobCourse], by_key: dict[str, JobCourse]) -> None:
