@@ -96,7 +96,7 @@ def follow(events: list[WatchEvent], state: dict[str, Object] | None = None) -> 
 
 
 @given(HISTORY)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_versions_strictly_grow_and_every_event_has_its_own(steps: list[Any]) -> None:
     run = Run(steps)
     versions = [int(e.resource_version) for e in run.events]
@@ -106,7 +106,7 @@ def test_versions_strictly_grow_and_every_event_has_its_own(steps: list[Any]) ->
 
 
 @given(HISTORY, st.integers(min_value=0))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_from_any_version_a_watcher_ends_with_the_servers_state(
     steps: list[Any], begin: int
 ) -> None:
@@ -121,7 +121,7 @@ def test_from_any_version_a_watcher_ends_with_the_servers_state(
 
 
 @given(HISTORY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_selective_watcher_ends_with_what_it_selects(steps: list[Any]) -> None:
     run = Run(steps)
     web = parse_selector("app=web")
@@ -132,7 +132,7 @@ def test_a_selective_watcher_ends_with_what_it_selects(steps: list[Any]) -> None
 
 
 @given(HISTORY)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_no_mark_is_taken_back_and_nothing_skips_its_finalizers(steps: list[Any]) -> None:
     last: dict[str, Pod] = {}
     for event in Run(steps).events:
@@ -154,7 +154,7 @@ def test_no_mark_is_taken_back_and_nothing_skips_its_finalizers(steps: list[Any]
 
 
 @given(HISTORY)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_delete_removes_nothing_that_has_finalizers_of_others(steps: list[Any]) -> None:
     run = Run([])
     table = run.box.server.store.tables[Pod]
@@ -171,7 +171,7 @@ def test_a_delete_removes_nothing_that_has_finalizers_of_others(steps: list[Any]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=60))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_no_update_is_lost(acts: list[tuple[int, int]]) -> None:
     """Four writers read and write in any order; each accepted write adds one to what it read."""
     box = Box()
@@ -192,13 +192,13 @@ def test_no_update_is_lost(acts: list[tuple[int, int]]) -> None:
 
 
 @given(HISTORY)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_same_history_gives_the_same_events(steps: list[Any]) -> None:
     assert Run(steps).events == Run(steps).events
 
 
 @given(HISTORY)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_write_that_is_refused_changes_nothing(steps: list[Any]) -> None:
     run = Run([])
     for step in steps:

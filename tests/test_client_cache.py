@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcm_lite.api.apps import ReplicaSet
@@ -73,7 +73,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps)
 def test_indexes_are_always_true(ops: list[tuple[str, str, str, str, list[str]]]) -> None:
     indexer, model = make_indexer(), dict[str, Pod]()

@@ -58,7 +58,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(actions, max_size=40), st.booleans(), st.booleans(), st.integers(2, 12))
 def test_whatever_the_wire_does_the_cache_ends_up_right(
     script: list[tuple[Any, ...]], in_order: bool, watch_list: bool, history: int

@@ -547,7 +547,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(actions, max_size=40), st.booleans(), st.booleans(), st.integers(0, 9))
 def test_once_things_settle_cache_and_handlers_agree_with_the_server(
     script: list[tuple[Any, ...]], in_order: bool, watch_list: bool, seed: int

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client import Histogram as OfficialHistogram
@@ -73,7 +73,6 @@ def test_histogram_counts_what_is_at_most_a_bound() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.text(max_size=8), st.floats(allow_nan=False), max_size=5),
     st.text(max_size=20),
@@ -95,7 +94,6 @@ def test_the_official_parser_reads_back_any_label_value_and_number(
     assert {dict(labels)["label"]: value for _, labels, value in samples} == values
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(min_value=0, max_value=2000), max_size=30))
 def test_histograms_agree_with_the_official_library(values: list[float]) -> None:
     registry, official = Registry(), CollectorRegistry()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcm_lite.clock import Clock, Deadlock, RealClock, RunLimit, VirtualClock
@@ -76,7 +76,6 @@ class TestTime:
         with pytest.raises(ValueError, match="no time zone"):
             VirtualClock(datetime(2026, 1, 1))  # noqa: DTZ001
 
-    @settings(deadline=None)
     @given(
         microsecond=st.integers(0, 999_999),
         steps=st.lists(st.integers(0, 3 * NS), min_size=1, max_size=20),
@@ -193,7 +192,6 @@ class TestTimers:
                 use(clock)
         assert clock.settle() == 0
 
-    @settings(deadline=None)
     @given(
         st.lists(
             st.tuples(
@@ -226,7 +224,6 @@ class TestTimers:
         expected = sorted((d, n) for n, (_, d, cancel) in enumerate(asked) if not cancel)
         assert seen == [n for _, n in expected]
 
-    @settings(deadline=None)
     @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=30))
     def test_sleeps_add_up_exactly(self, naps: list[int]) -> None:
         clock = VirtualClock()
@@ -238,7 +235,6 @@ class TestTimers:
         clock.run(main())
         assert clock.time() == sum(naps) / NS
 
-    @settings(deadline=None)
     @given(cuts=st.lists(st.integers(0, 100), max_size=10).map(sorted))
     def test_stepping_changes_nothing(self, cuts: list[int]) -> None:
         def story(stops: list[int]) -> list[tuple[float, int]]:

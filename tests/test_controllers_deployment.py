@@ -929,7 +929,7 @@ def edit(cluster: Cluster, what: str, value: Any) -> None:
                     cluster.kubelets.set_ready(seen, False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 8), LIMITS, LIMITS, STEPS, st.sampled_from([0.001, 0.02, 0.2]),
     st.sampled_from([0.0, 0.4]), st.integers(0, 3),
@@ -956,7 +956,7 @@ def test_rollouts_keep_their_promises(
     check_end(cluster)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(1, 12), LIMITS, LIMITS, st.sampled_from([0.001, 0.02, 0.2]),
     st.sampled_from(["0%", "20%"]), st.integers(0, 5),
@@ -1078,7 +1078,7 @@ def check_end(cluster: Cluster) -> None:
     assert status.replicas == d.spec.replicas
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 5), STEPS)
 def test_recreate_never_has_pods_of_two_templates(replicas: int, steps: list[Any]) -> None:
     """Provided that its cache sees a new set before the next change of the template comes."""

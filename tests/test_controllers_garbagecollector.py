@@ -71,7 +71,7 @@ FORESTS = st.integers(2, 8).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(FORESTS, st.sampled_from(["Background", "Foreground", "Orphan"]), st.booleans())
 def test_what_is_left_is_what_still_has_an_owner(
     edges: dict[int, list[int]], policy: str, block: bool

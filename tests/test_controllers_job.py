@@ -348,7 +348,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     steps=STEPS,
     parallelism=st.integers(1, 4),

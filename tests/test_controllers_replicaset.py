@@ -749,7 +749,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STEPS, st.sampled_from([0.001, 0.03, 0.5]), st.sampled_from([TODAY, RELEASE_1_22]))
 def test_whatever_happens_to_pods_the_number_comes_back_and_never_overshoots(
     steps: list[tuple[float, str, int]], lag: float, gates: ReplicaSetGates
@@ -785,7 +785,7 @@ def test_whatever_happens_to_pods_the_number_comes_back_and_never_overshoots(
                for p in alive(cluster)) == 5  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from([0.01, 0.04, 2.0])), max_size=6))
 def test_after_any_scaling_the_last_number_is_reached(scales: list[tuple[int, float]]) -> None:
     cluster = Cluster(controllers=["replicaset"], latency=Latency(call=0.01, watch=0.05))

@@ -79,7 +79,7 @@ FAULTS = st.one_of(
     of(PodChaos, window, every=st.just(4.0), effect=st.sampled_from(["fail", "delete", "evict"])),
 )
 PLANS = st.lists(FAULTS, min_size=1, max_size=4)
-quietly = settings(max_examples=60, deadline=None, derandomize=True)
+quietly = settings(max_examples=60)
 
 
 def after(faults: list[Fault], **raw: Any) -> Cluster:

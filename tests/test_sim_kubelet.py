@@ -352,7 +352,7 @@ def test_a_transition_that_falls_away_takes_no_slot() -> None:
     assert lab.steps(3)[-1] == (3.5, "ready")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     starts=st.lists(st.floats(0, 3, allow_nan=False), min_size=1, max_size=12),
     gap=st.sampled_from([0.1, 0.3, 1.0, 2.5]),

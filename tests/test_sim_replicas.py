@@ -97,7 +97,7 @@ def play(found: Replicas, faults: list[tuple[float, str, int]]) -> None:
     ahead=st.floats(-1e6, 1e6),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_never_two_leaders_when_clocks_run_alike(
     faults: list[tuple[float, str, int]],
     retry: float,
@@ -133,7 +133,7 @@ def test_never_two_leaders_when_clocks_run_alike(
     at=st.floats(5, 60),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_gap_is_bounded(lease: int, share: float, retry: float, at: float, seed: int) -> None:
     renew = max(share * lease, 1.21 * retry)
     found = replicas(

@@ -375,7 +375,7 @@ def test_a_refused_verb_ends_the_run(action: dict[str, Any], text: str) -> None:
 VERBS = st.sampled_from(["pause", "resume", "restart", "undo", "image", "scale"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(VERBS, st.integers(0, 4), st.floats(0, 8)), max_size=12))
 def test_a_refused_command_writes_nothing(plan: list[tuple[str, int, float]]) -> None:
     cluster = rolled("app:0")
