@@ -13,7 +13,6 @@ from typing import Any
 
 from kcm_lite.api.core import Node, Pod, Taint
 from kcm_lite.api.meta import DeleteOptions, Object, replace
-from kcm_lite.api.request import Request
 from kcm_lite.sim.check import (
     Check,
     Problem,
@@ -22,6 +21,7 @@ from kcm_lite.sim.check import (
     integer,
     list_of,
     mapping,
+    optional,
     record,
     string,
     strings,
@@ -31,11 +31,13 @@ from kcm_lite.sim.faults import KINDS
 from kcm_lite.sim.kinds import resource_named
 from kcm_lite.sim.manifests import live_owners
 from kcm_lite.sim.nodes import node_name, node_object, with_ready
+from kcm_lite.sim.podchaos import evict, matching
 from kcm_lite.sim.podstatus import Seen
-from kcm_lite.sim.rollout import CommandError, pod_spec_of
+from kcm_lite.sim.rollout import CommandError, Rollout, pod_spec_of
 from kcm_lite.sim.verdicts import is_ready
 
 Args = Mapping[str, Any]
+Do = Callable[[Cluster, Args], object]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Action:
 
     fields: Mapping[str, Check]
     required: tuple[str, ...]
-    do: Callable[[Cluster, Args], None]
+    do: Do
 
 
 # ---- objects
@@ -80,16 +82,9 @@ def _set_image(cluster: Cluster, args: Args) -> None:
     cluster.set_image(_ref(args), {name: args["image"]}, namespace=_namespace(args))
 
 
-def _restart(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.restart(_ref(args), namespace=_namespace(args))
-
-
-def _pause(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.pause(_ref(args), namespace=_namespace(args))
-
-
-def _resume(cluster: Cluster, args: Args) -> None:
-    cluster.rollout.resume(_ref(args), namespace=_namespace(args))
+def _rollout(command: Callable[..., str]) -> Do:
+    """Return an action that is a command of ``kubectl rollout``."""
+    return lambda cluster, args: command(cluster.rollout, _ref(args), namespace=_namespace(args))
 
 
 def _undo(cluster: Cluster, args: Args) -> None:
@@ -125,12 +120,12 @@ def _delete(cluster: Cluster, args: Args) -> None:
     )
 
 
-def _newest_owned(cluster: Cluster, kind: str) -> Object:
+def _newest_owned(cluster: Cluster, kind: str) -> str:
     resource = resource_named(kind)
     owned = [o for o in cluster.objects(resource.type) if o.metadata.owner_references]
     if not owned:
         raise LookupError(f"no {resource.kind} has an owner")
-    return max(owned, key=_age_rank)
+    return max(owned, key=_age_rank).metadata.name
 
 
 def _age_rank(obj: Object) -> tuple[Any, int]:
@@ -138,14 +133,9 @@ def _age_rank(obj: Object) -> tuple[Any, int]:
     return obj.metadata.creation_timestamp, int(obj.metadata.resource_version)
 
 
-def _delete_owned(cluster: Cluster, args: Args) -> None:
-    name = _newest_owned(cluster, args["kind"]).metadata.name
-    _delete(cluster, {**args, "name": name})
-
-
-def _scale_owned(cluster: Cluster, args: Args) -> None:
-    name = _newest_owned(cluster, args["kind"]).metadata.name
-    _scale(cluster, {**args, "name": name})
+def _owned(do: Do) -> Do:
+    """Return an action for the newest object of a kind that has an owner."""
+    return lambda cluster, args: do(cluster, {**args, "name": _newest_owned(cluster, args["kind"])})
 
 
 # ---- pods
@@ -157,16 +147,7 @@ def picked(cluster: Cluster, args: Args) -> list[Seen]:
     Raises:
         LookupError: There is none.
     """
-    selector = args.get("selector", {})
-    pods = sorted(
-        (
-            seen
-            for seen in cluster.kubelets.pods.values()
-            if seen.pod.metadata.namespace == cluster.namespace
-            and selector.items() <= seen.pod.metadata.labels.items()
-        ),
-        key=lambda seen: seen.index,
-    )
+    pods = list(matching(cluster, args.get("selector", {})))
     match args["pick"]:
         case "oldest":
             chosen = pods[:1]
@@ -184,32 +165,24 @@ def picked(cluster: Cluster, args: Args) -> list[Seen]:
     return chosen
 
 
-def _name(seen: Seen) -> tuple[str, str]:
-    return seen.pod.metadata.namespace, seen.pod.metadata.name
-
-
 def _delete_pod(cluster: Cluster, args: Args) -> None:
     options = DeleteOptions(grace_period_seconds=args.get("gracePeriodSeconds"))
     for seen in picked(cluster, args):
-        cluster.server.delete(Pod, *_name(seen), options)
+        meta = seen.pod.metadata
+        cluster.server.delete(Pod, meta.namespace, meta.name, options)
 
 
 def _evict_pod(cluster: Cluster, args: Args) -> None:
     for seen in picked(cluster, args):
-        namespace, name = _name(seen)
-        cluster.server.handle(
-            Request(verb="create", type=Pod, namespace=namespace, name=name, subresource="eviction")
-        )
+        evict(cluster, seen)
 
 
-def _relabel_pod(cluster: Cluster, args: Args) -> None:
+def _mark_pod(cluster: Cluster, args: Args) -> None:
+    """Set labels or annotations."""
+    marks = {key: args[key] for key in ("labels", "annotations") if key in args}
     for seen in picked(cluster, args):
-        cluster.server.patch(Pod, *_name(seen), {"metadata": {"labels": args["labels"]}})
-
-
-def _annotate_pod(cluster: Cluster, args: Args) -> None:
-    for seen in picked(cluster, args):
-        cluster.server.patch(Pod, *_name(seen), {"metadata": {"annotations": args["annotations"]}})
+        meta = seen.pod.metadata
+        cluster.server.patch(Pod, meta.namespace, meta.name, {"metadata": marks})
 
 
 def _set_pod_phase(cluster: Cluster, args: Args) -> None:
@@ -307,11 +280,6 @@ def changes(value: Any, path: str, problems: list[Problem]) -> Mapping[str, str 
     return out
 
 
-def own_name(value: Any, path: str, problems: list[Problem]) -> str | None:
-    """Check for a name; null means the scenario's namespace."""
-    return None if value is None else string(value, path, problems)
-
-
 OBJECT: dict[str, Check] = {"kind": string, "name": string, "namespace": string}
 DELETION: dict[str, Check] = {
     "propagation": choice("Background", "Foreground", "Orphan"),
@@ -343,21 +311,21 @@ ACTIONS: dict[str, Action] = {
     "setImage": Action(
         {**OBJECT, "image": string, "container": string}, ("kind", "name", "image"), _set_image
     ),
-    "restart": Action(OBJECT, ("kind", "name"), _restart),
-    "pause": Action(OBJECT, ("kind", "name"), _pause),
-    "resume": Action(OBJECT, ("kind", "name"), _resume),
+    "restart": Action(OBJECT, ("kind", "name"), _rollout(Rollout.restart)),
+    "pause": Action(OBJECT, ("kind", "name"), _rollout(Rollout.pause)),
+    "resume": Action(OBJECT, ("kind", "name"), _rollout(Rollout.resume)),
     "undo": Action({**OBJECT, "toRevision": integer(0)}, ("kind", "name"), _undo),
     "status": Action({**OBJECT, "revision": integer(0)}, ("kind", "name"), _status),
     "history": Action({**OBJECT, "revision": integer(0)}, ("kind", "name"), _history),
-    "delete": Action({**OBJECT, "name": own_name, **DELETION}, ("kind", "name"), _delete),
-    "deleteOwned": Action({"kind": string, **DELETION}, ("kind",), _delete_owned),
+    "delete": Action({**OBJECT, "name": optional(string), **DELETION}, ("kind", "name"), _delete),
+    "deleteOwned": Action({"kind": string, **DELETION}, ("kind",), _owned(_delete)),
     "scaleOwned": Action(
-        {"kind": string, "replicas": integer(0)}, ("kind", "replicas"), _scale_owned
+        {"kind": string, "replicas": integer(0)}, ("kind", "replicas"), _owned(_scale)
     ),
     "deletePod": Action({**PICK, "gracePeriodSeconds": integer(0)}, ("pick",), _delete_pod),
     "evictPod": Action(PICK, ("pick",), _evict_pod),
-    "relabelPod": Action({**PICK, "labels": changes}, ("pick", "labels"), _relabel_pod),
-    "annotatePod": Action({**PICK, "annotations": changes}, ("pick", "annotations"), _annotate_pod),
+    "relabelPod": Action({**PICK, "labels": changes}, ("pick", "labels"), _mark_pod),
+    "annotatePod": Action({**PICK, "annotations": changes}, ("pick", "annotations"), _mark_pod),
     "setPodPhase": Action(
         {**PICK, "phase": choice("Failed", "Succeeded", "Running", "Pending"), "reason": string},
         ("pick", "phase"),
