@@ -58,7 +58,7 @@ def test_every_deviation_names_a_test_that_exists() -> None:
 
 
 def test_every_glossary_entry_has_its_chinese_word_and_a_chapter() -> None:
-    """Terms in order, each with one indented line below: the directive takes any other for a term."""
+    """Terms in order, each above an indented line: any other line would become a term."""
     body = (BOOK / "glossary.md").read_text(encoding="utf-8").split(":::")[1].splitlines()[1:]
     terms, meanings = body[::2], body[1::2]
     assert len(terms) == len(meanings) > 100
