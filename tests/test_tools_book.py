@@ -314,6 +314,16 @@ def test_a_struct_is_shown_by_its_fields_whatever_they_are_annotated_with() -> N
     assert documenter.format_signature() == "(name, kind, size=3, labels=dict(), last)"
 
 
+@pytest.mark.parametrize(("value", "hidden"), [(5, False), (["a long entry"] * 9, True)])
+def test_a_constant_shows_a_value_that_fits_into_a_line(value: object, hidden: bool) -> None:
+    documenter = reference.ConstantDocumenter.__new__(reference.ConstantDocumenter)
+    documenter.object = value
+    documenter.analyzer = None
+    documenter.directive = None
+    documenter.get_doc = lambda: None
+    assert documenter.should_suppress_value_header() is hidden
+
+
 def test_an_explorers_readout_is_escaped() -> None:
     spec = {
         "caption": "",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from docutils import nodes
 from docutils.statemachine import StringList
-from sphinx.ext.autodoc import ClassDocumenter
+from sphinx.ext.autodoc import ClassDocumenter, DataDocumenter
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
@@ -67,6 +67,14 @@ class StructDocumenter(ClassDocumenter):
         required = len(names) - len(defaults)
         shown = [*names[:required], *map(with_default, names[required:], defaults)]
         return f"({', '.join(shown)})"
+
+
+class ConstantDocumenter(DataDocumenter):
+    """Documents a constant, with its value only if that fits into a line."""
+
+    def should_suppress_value_header(self) -> bool:
+        """Whether to leave the value out; a table is for its source to show."""
+        return super().should_suppress_value_header() or len(repr(self.object)) > 80
 
 
 def with_default(name: str, default: Any) -> str:
