@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcm_lite.controllers import context as controllers_context
-from kcm_lite.controllers.context import CONTROLLERS, RELEASE_1_22, TODAY, ControllerContext, Gates
+from kcm_lite.controllers.context import (
+    CONTROLLERS,
+    RELEASE_1_22,
+    TODAY,
+    ControllerContext,
+    Gates,
+    Run,
+)
 from kcm_lite.manager.command import answer
 from kcm_lite.manager.featuregates import FeatureGates, known_gates
 from kcm_lite.manager.registry import (
@@ -201,7 +208,7 @@ def test_a_controller_that_is_written_later_is_picked_up(
     name = "disruption-controller"
     asked: list[ControllerContext] = []
 
-    def build(context: ControllerContext) -> Callable[[], Awaitable[None]]:
+    def build(context: ControllerContext) -> Run:
         asked.append(context)
 
         async def start() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from kcm_lite.api.core import Pod
 from kcm_lite.clock import VirtualClock
 from kcm_lite.controllers import context as controllers_context
-from kcm_lite.controllers.context import CONTROLLERS, ControllerContext
+from kcm_lite.controllers.context import CONTROLLERS, ControllerContext, Run
 from kcm_lite.manager.command import answer
 from kcm_lite.manager.leading import RELEASE_ON_EXIT
 from kcm_lite.manager.registry import ControllerDescriptor, new_controller_descriptors
@@ -94,7 +94,7 @@ def test_the_time_between_reminders_is_one_to_two_periods(managed: Managed) -> N
 def test_a_build_error_starts_nothing_whichever_it_is(
     broken: str, cluster: Cluster, managed: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(context: ControllerContext) -> Callable[[], Awaitable[None]]:
+    def refuse(context: ControllerContext) -> Run:
         raise InvalidOptions([Problem("no luck", "controllers")])
 
     monkeypatch.setitem(controllers_context.CONTROLLERS, broken, refuse)
@@ -218,7 +218,7 @@ def test_the_pause_is_between_one_interval_and_two(
 ) -> None:
     begun: dict[str, float] = {}
 
-    def noted(name: str) -> Callable[[], Awaitable[None]]:
+    def noted(name: str) -> Run:
         async def begin() -> None:
             begun[name] = cluster.now
 
