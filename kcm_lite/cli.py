@@ -248,6 +248,7 @@ def _simulate(args: argparse.Namespace) -> int:
         check_target,
         read_input,
         report,
+        shortened,
         simulate,
         write_file,
     )
@@ -277,7 +278,8 @@ def _simulate(args: argparse.Namespace) -> int:
     print("\n".join(report(run, every_line=args.all)), file=out)
     if args.explain is not None:
         ref, namespace = args.explain
-        print(f"\n{run.cluster.explain(ref, namespace=namespace)}", file=out)
+        told = str(run.cluster.explain(ref, namespace=namespace)).splitlines()
+        print("", *shortened(told, args.all), sep="\n", file=out)
     texts = {}
     if args.json is not None:
         texts[args.json] = json.dumps(as_json(run), indent=1, ensure_ascii=False) + "\n"

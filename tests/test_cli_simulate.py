@@ -426,10 +426,21 @@ def test_explain_adds_the_reasons_of_one_object(tmp_path: Path, capsys: Capture)
     code, out, _ = call(capsys, path, "--explain", "deploy/web")
     assert code == 0
     assert re.search(r"^Deployment/web$.*^  \S+  create ReplicaSet/web-", out, re.M | re.S)
-    assert (
-        "Deployment/web: the trace says nothing"
-        in call(capsys, path, "--explain", "deploy/other/web")[1]
-    )
+    for ref, told in (
+        ("deploy/other/web", 'Deployment/web: the trace says nothing about it (did you mean "dep'),
+        ("deploy/wep", '(did you mean "deployment/web"?)\n'),
+        ("ns/default", "Namespace/default: the trace says nothing about it\n"),
+    ):
+        assert told in call(capsys, path, "--explain", ref)[1]
+
+
+def test_a_long_explanation_is_shortened(tmp_path: Path, capsys: Capture) -> None:
+    path = write(tmp_path / "web.yaml", deployment(30))
+    whole = call(capsys, path, "--explain", "deploy/web", "--all")[1].splitlines()
+    short = call(capsys, path, "--explain", "deploy/web")[1].splitlines()
+    assert len(short) < len(whole) and short[-1] == whole[-1]
+    at = short.index("Deployment/web")
+    assert any("lines left out; --all prints them" in line for line in short[at:])
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,13 @@ def test_a_refused_pod_is_the_reason(ask: Any) -> None:
     assert "exceeded quota" in answer["message"]
 
 
+def test_the_only_workload_that_a_question_fits_is_the_target(ask: Any) -> None:
+    both = [deployment(), job()]
+    assert "Deployment/web finished in 6.2 s, from 00:30.0" in ask(both, "--set-image", "a:2")[1]
+    jobs = ask(both, "--exit-code", "1")[3]["verdicts"]
+    assert [v["state"] for v in jobs] == ["finished", "Failed"]
+
+
 def test_pods_of_the_target_only(ask: Any) -> None:
     manifests = [deployment(2), deployment(2, "api", progressDeadlineSeconds=60), pod()]
     args = ("--target", "deploy/web", "--set-image", "app:2", "--fail-ready", "100%")
@@ -459,7 +466,17 @@ SIDE["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": 
     ("manifests", "args", "message"),
     [
         (TWO, ["--scale", "1"], "--scale: which workload? add --target, one of deployment/web, de"),
-        ([deployment(), job()], ["--exit-code", "1"], "--exit-code: which workload? add --target"),
+        ([deployment(), job()], ["--start", "1"], "--start: which workload? add --target"),
+        (
+            [*TWO, job()],
+            ["--scale", "1"],
+            "--scale: which workload? add --target, one of deployment/web, deployment/api",
+        ),
+        (
+            [deployment(), job()],
+            ["--set-image", "a:2", "--fail", "5%"],
+            "--set-image: which workload? add --target, one of deployment/web, job/batch",
+        ),
         (TWO, ["--scale", "1", "--target", "web"], '--target: got "web", want one of deployment/w'),
         (
             TWO,

@@ -60,6 +60,7 @@ from kcm_lite.api.coordination import Lease
 from kcm_lite.api.core import Event, Pod
 from kcm_lite.api.meta import controller_of
 from kcm_lite.api.scheme import Resource
+from kcm_lite.sim.check import nearest
 from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.timeline import TOLD_ANYWAY, happenings
 from kcm_lite.trace import ApiWrite, Decision, Delivery, QueueOp, SyncEnd, SyncStart, Trace
@@ -84,14 +85,16 @@ class Explanation:
     Attributes:
         subject: ``Kind/name``.
         reasons: (second, sentence), oldest first.
+        hint: What was perhaps meant, if nothing is known.
     """
 
     subject: str
     reasons: tuple[tuple[float, str], ...]
+    hint: str = ""
 
     def __str__(self) -> str:
         if not self.reasons:
-            return f"{self.subject}: the trace says nothing about it"
+            return f"{self.subject}: the trace says nothing about it{self.hint}"
         return "\n".join([self.subject, *(f"  {stamp(t)}  {text}" for t, text in self.reasons)])
 
     def __repr__(self) -> str:
@@ -107,8 +110,22 @@ def explain(trace: Trace, resource: Resource, namespace: str, name: str) -> Expl
         reasons = _lease(trace, namespace, name)
     else:
         reasons = _workload(trace, resource, key)
-    merged = _merge(sorted(reasons, key=lambda r: r[0]))
-    return Explanation(f"{resource.kind}/{name}", tuple(merged))
+    merged = tuple(_merge(sorted(reasons, key=lambda r: r[0])))
+    hint = "" if merged else _hint(trace, resource, namespace, name)
+    return Explanation(f"{resource.kind}/{name}", merged, hint)
+
+
+def _hint(trace: Trace, resource: Resource, namespace: str, name: str) -> str:
+    """Return which object of the kind was perhaps meant, if there was none of the name."""
+    writes = trace.of(ApiWrite, resource=resource.plural)
+    there = {(w.namespace, w.name): None for w in writes if w.code < 300}
+    if (namespace, name) in there:
+        return ""
+    kind = resource.kind.lower()
+    names = [f"{kind}/{n}" if w == namespace else f"{kind}/{w}/{n}" for w, n in there]
+    if len(names) == 1:
+        return f' (did you mean "{names[0]}"?)'
+    return nearest(f"{kind}/{name}", names)
 
 
 def _merge(reasons: list[tuple[float, str]]) -> Reasons:

@@ -167,10 +167,12 @@ def find_target(
         kinds = ", ".join(k.KIND for k in WORKLOADS)
         raise BadInput([Problem(first, f"the manifests hold no workload ({kinds})")])
     if questions.target is None:
-        if len(found) > 1:
+        fit = [o for o in every if not _misfits(o, asked(questions))]
+        if len(every) > 1 and len(fit) != 1:
+            have = ", ".join(name_of(o, namespace) for o in fit or every)
             text = f"which workload? add --target, one of {have}"
             raise BadInput([Problem(first, text)])
-        return every[0]
+        return (fit or every)[0]
     kind, _, name = questions.target.partition("/")
     try:
         wanted = f"{resource_named(kind).kind.lower()}/{name}"
