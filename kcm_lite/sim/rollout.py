@@ -204,8 +204,7 @@ class Rollout:
         Raises:
             CommandError: There is no such revision, or the Deployment is paused.
         """
-        target, obj = self._get(ref, namespace)
-        d = _deployment(target, obj, "rollbacker")
+        target, d = self._deployment(ref, namespace, "rollbacker")
         source = _set_of_revision(d, self._sets(d), to_revision)
         if d.spec.paused:
             raise CommandError(
@@ -233,10 +232,7 @@ class Rollout:
         Raises:
             CommandError: There is no such revision, or it is no Deployment.
         """
-        target, obj = self._get(ref, namespace)
-        d = _deployment(target, obj, "history viewer")
-        if revision < 0:
-            raise CommandError(f"revision must be a positive integer: {revision}")
+        target, d = self._deployment(ref, namespace, "history viewer", revision)
         sets = {n: rs for rs in self._sets(d) if (n := number_of(rs)) is not None}
         if not sets:
             return f"{said(target, '').rstrip()}\nNo rollout history found."
@@ -257,16 +253,26 @@ class Rollout:
         Raises:
             CommandError: It is past its deadline, of another revision, or of another kind.
         """
-        target, obj = self._get(ref, namespace)
-        d = _deployment(target, obj, "status viewer")
-        if revision < 0:
-            raise CommandError(f"revision must be a positive integer: {revision}")
+        _, d = self._deployment(ref, namespace, "status viewer", revision)
         running = number_of(d)
         if revision and revision != running:
             raise CommandError(
                 f"desired revision ({revision}) is different from the running revision ({running})"
             )
         return status_text(d)
+
+    def _deployment(
+        self, ref: str, namespace: str, what: str, revision: int = 0
+    ) -> tuple[Target, Deployment]:
+        """Return a Deployment; no other kind has a history here."""
+        target, obj = self._get(ref, namespace)
+        if not isinstance(obj, Deployment):
+            resource = target[0]
+            kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+            raise CommandError(f'no {what} has been implemented for "{kind}"')
+        if revision < 0:
+            raise CommandError(f"revision must be a positive integer: {revision}")
+        return target, obj
 
     def _sets(self, d: Deployment) -> list[ReplicaSet]:
         sets = self._server.list(ReplicaSet, d.metadata.namespace).items
@@ -301,15 +307,6 @@ def status_text(d: Deployment) -> str:
 def _refused(target: Target, why: str) -> CommandError:
     resource, _, name = target
     return CommandError(f'{resource.group_resource} "{name}" {why}')
-
-
-def _deployment(target: Target, obj: Any, what: str) -> Deployment:
-    """Return the object if it is a Deployment; no other kind has a history here."""
-    if isinstance(obj, Deployment):
-        return obj
-    resource = target[0]
-    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    raise CommandError(f'no {what} has been implemented for "{kind}"')
 
 
 def _set_of_revision(d: Deployment, sets: list[ReplicaSet], number: int) -> ReplicaSet:
