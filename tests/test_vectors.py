@@ -107,3 +107,19 @@ def test_command_exit_codes(
     assert capsys.readouterr().out.startswith("other skipped")
     assert main([str(tmp_path), "--only", "none"]) == 2
     assert main([str(tmp_path / "absent")]) == 2
+
+
+def test_a_file_that_cannot_be_used_fails_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.vectors.__main__.adapters", lambda: {"d": lambda given: given})
+    (tmp_path / "a.json").write_text("{")
+    (tmp_path / "b.json.gz").write_bytes(b"not packed")
+    (tmp_path / "c.json").write_text("[]")
+    (tmp_path / "d.json").write_text(json.dumps({"cases": [{"in": 1, "out": 1}, {"in": 2}]}))
+    assert main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "a 0/1\n    cannot be used: JSONDecodeError: " in out
+    assert "b 0/1\n    cannot be used: BadGzipFile: " in out
+    assert "d 1/2\n    cannot be used: KeyError: 'out'" in out
+    assert out.endswith("1 passed, 3 failed, 1 skipped\n")

@@ -136,9 +136,21 @@ def cases(data: Any, adapter: Adapter, expected: Adapter) -> Iterator[Part]:
 
 
 def replay(path: Path, known: dict[str, Adapter], *, most: int = 3) -> Score:
-    """Run every case of one file, or compare every part of a table."""
-    name, data = vector_name(path), load(path)
-    score = Score(name)
+    """Run every case of one file, or compare every part of a table.
+
+    A file that cannot be used is one failure, and no trouble of the other files.
+    """
+    score = Score(vector_name(path))
+    try:
+        _replay(score, load(path), known, most)
+    except Exception as error:
+        score.failed += 1
+        score.differences.append(f"cannot be used: {type(error).__name__}: {error}")
+    return score
+
+
+def _replay(score: Score, data: Any, known: dict[str, Adapter], most: int) -> None:
+    name = score.name
     if table := adapters("TABLES").get(name):
         parts = table(data)
     elif name in known and isinstance(data, dict) and isinstance(data.get("cases"), list):
@@ -146,7 +158,7 @@ def replay(path: Path, known: dict[str, Adapter], *, most: int = 3) -> Score:
     else:
         found = data.get("cases") if isinstance(data, dict) else None
         score.skipped[NOT_BUILT] = len(found) if isinstance(found, list) else 1
-        return score
+        return
     for label, wanted, actual in parts:
         want = None
         try:
@@ -163,7 +175,6 @@ def replay(path: Path, known: dict[str, Adapter], *, most: int = 3) -> Score:
             score.failed += 1
             if len(score.differences) < most:
                 score.differences.append(f"{label}: {difference(want, got)}")
-    return score
 
 
 def score_document(scores: Iterable[Score]) -> str:
