@@ -324,6 +324,20 @@ def test_a_constant_shows_a_value_that_fits_into_a_line(value: object, hidden: b
     assert documenter.should_suppress_value_header() is hidden
 
 
+def test_a_signature_is_one_that_sphinx_can_parse() -> None:
+    def shown(signature: str | None) -> tuple[str | None, str]:
+        return reference.readable(None, "class", "Thing", None, None, signature, "~a.B")
+
+    assert shown("(clock: ~a.Clock, waits: ~a.W = <factory>)") == (
+        "(clock: ~a.Clock, waits: ~a.W = ...)",
+        "~a.B",
+    )
+    assert (
+        shown("(f: ~a.F = <function M.<lambda>>, n: int = 0)")[0] == "(f: ~a.F = ..., n: int = 0)"
+    )
+    assert shown(None) == (None, "~a.B")
+
+
 def test_an_explorers_readout_is_escaped() -> None:
     spec = {
         "caption": "",

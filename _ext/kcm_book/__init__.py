@@ -116,6 +116,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("sphinx.ext.autodoc")
     app.add_autodocumenter(reference.StructDocumenter)
     app.add_autodocumenter(reference.ConstantDocumenter, override=True)
+    app.connect("autodoc-process-signature", reference.readable)
     app.add_directive("package-modules", reference.PackageModules)
     app.add_js_file("kcm_book.js", loading_method="defer")
     app.add_css_file("kcm_book.css")

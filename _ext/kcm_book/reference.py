@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from typing import Any
 
 import msgspec
@@ -83,3 +84,10 @@ def with_default(name: str, default: Any) -> str:
         return name
     factory = getattr(default, "factory", None)
     return f"{name}={factory.__name__}()" if factory else f"{name}={default!r}"
+
+
+def readable(
+    _app: object, _what: str, _name: str, _obj: object, _options: object, args: str | None, to: str
+) -> tuple[str | None, str]:
+    """Replace ``<factory>`` and the like: Sphinx cannot parse them and shows every type in full."""
+    return args and re.sub(r"<(?:[^<>]|<[^<>]*>)*>", "...", args), to
