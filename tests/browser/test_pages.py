@@ -56,6 +56,8 @@ def test_on_a_phone(phone: Watched, page_path: str) -> None:
     """No sideways scroll at 380 px; in either theme, text stands out from its background."""
     phone.open(page_path)
     assert phone.page.evaluate(WIDTH) <= 380
+    for slider in phone.page.locator(".kcm-controls input[type=range]").all():
+        assert slider.evaluate("(slider) => slider.offsetWidth") >= 60  # a finger's room
     for scheme in ("light", "dark"):
         phone.page.emulate_media(color_scheme=scheme)
         phone.page.wait_for_function(
