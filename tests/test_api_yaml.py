@@ -241,3 +241,10 @@ def test_yaml_is_imported_only_when_it_is_used() -> None:
         "y.load_documents('a: 1'); assert 'yaml' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["kind: List\nitems:\n", "kind: List", "kind: PodList\nitems: null"]
+)
+def test_a_list_of_nothing_is_nothing(text: str) -> None:
+    assert load_documents(text) == []

@@ -104,6 +104,13 @@ def test_options_win_over_the_scenario(tmp_path: Path, capsys: Capture) -> None:
     assert "client limits none" in call(capsys, plan, "--qps", "0")[1]
 
 
+def test_an_end_before_what_is_expected_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    plan = scenario(tmp_path, expect=[{"at": 8, "pods": {}, "count": 0}])
+    assert call(capsys, plan, "--until", "8")[0] == 0
+    code, out, err = call(capsys, plan, "--until", "7")
+    assert (code, out) == (2, "") and "expect[0].at: is after the end of the run (until" in err
+
+
 def test_a_failed_expectation_is_exit_1_with_what_happened_around_it(
     tmp_path: Path, capsys: Capture
 ) -> None:

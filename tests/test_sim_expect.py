@@ -32,7 +32,6 @@ READY = {"pods": {"ready": True}}
         ({"at": 5, **PATH, "equals": 5}, False, 5, 3),
         ({"at": 1, **PATH, "equals": 0}, True, 1, None),
         ({**PATH, "equals": 5}, True, 20, 5),
-        ({"at": 99, **PATH, "equals": 5}, True, 20, 5),
         # within: at some moment
         ({"within": 5, **READY, "count": 3}, True, 2.02, 3),
         ({"within": 1, **READY, "count": 3}, False, 1, 0),

@@ -144,6 +144,14 @@ def test_an_owner_in_another_namespace(uid: str, live: bool) -> None:
         ),
         ({"managerFlags": ["--kube-api-qps=x"]}, 'invalid argument "x" for "--kube-api-qps"'),
         ({"managerFlags": ["--kube-api-burst=0"]}, 'got "--kube-api-burst=0", want a number >= 1'),
+        (
+            {"expect": [{"at": 21, "pods": {}, "count": 0}, {"pods": {}, "count": 0}]},
+            "expect[0].at: is after the end of the run (until",
+        ),
+        (
+            {"expect": [{"always": [30, 40], "pods": {}, "count": 0}]},
+            "expect[0].always: is after the end of the run (until",
+        ),
         ({"managerFlags": ["--v=2", "9"]}, 'managerFlags[1]: got "9", want --FLAG=VALUE'),
         ({"actions": [{"do": "scale"}]}, "actions[0].at: is missing"),
         ({"actions": [{"at": 1}]}, "actions[0].do: got null, want one of addNode, annotatePod"),

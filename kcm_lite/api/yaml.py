@@ -193,7 +193,8 @@ def _as_map(raw: Any, source: str, index: int, line: int) -> Mapping[str, Any]:
 def _flatten(document: Document) -> Iterator[Document]:
     """Yield the members of a list kind (``List``, ``PodList``), or the document itself."""
     raw = document.raw
-    kind, items = raw.get("kind"), raw.get("items")
+    kind, items = raw.get("kind"), raw.get("items", [] if raw.get("kind") == "List" else ())
+    items = [] if items is None else items  # as an empty list is written at times
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
         yield document
         return

@@ -187,6 +187,8 @@ def parse_scenario(document: Document) -> Scenario:
     expect = check_expect(raw.get("expect") or [], "expect", problems, namespace=name)
     if problems:
         raise BadInput(problems, document)
+    if late := expected_too_late(expect, raw["until"]):
+        raise BadInput(late, document)
     return Scenario(
         id=name,
         qps=qps,
@@ -201,6 +203,12 @@ def parse_scenario(document: Document) -> Scenario:
         notes=notes,
         **snake({key: raw[key] for key in PLAIN if key in raw}),
     )
+
+
+def expected_too_late(expect: Iterable[Expectation], until: float) -> list[Problem]:
+    """Return which expectations are about a time that the run does not reach."""
+    text = f"is after the end of the run (until {until:g})"
+    return [Problem(f"{e.where}.{e.mode}", text) for e in expect if until < e.start < math.inf]
 
 
 def _list(raw: Mapping[str, Any], key: str) -> list[tuple[int, Any]]:

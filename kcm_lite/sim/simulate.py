@@ -31,6 +31,7 @@ from kcm_lite.sim.scenario import (
     RELEASES,
     Run,
     Scenario,
+    expected_too_late,
     is_scenario,
     parse_scenario,
     run_scenario,
@@ -112,6 +113,8 @@ def read_input(options: Options) -> Scenario:
         if (value := getattr(options, name)) is not None
     }
     scenario = replace(scenario, **chosen)
+    if late := expected_too_late(scenario.expect, scenario.until):
+        raise BadInput(late)
     nodes = {node_name(n) for n in range(1, scenario.nodes + 1)}
     objects, lines = adapted(read_documents(plain, scenario.namespace), nodes)
     if not scenarios:
