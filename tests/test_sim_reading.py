@@ -11,7 +11,7 @@ from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.durations import age, parse_duration, stamp
 from kcm_lite.sim.timeline import Line, around, timeline
 from kcm_lite.trace import Decision
-from tests.sim_support import pod, replica_set, run
+from tests.sim_support import deployment, pod, replica_set, run
 
 
 def lines(cluster: Cluster) -> list[str]:
@@ -275,3 +275,10 @@ def test_an_adopted_pod_and_a_collected_one() -> None:
 
 def test_nothing_is_known_of_nothing() -> None:
     assert str(Cluster().explain("pod/x")) == "Pod/x: the trace says nothing about it"
+
+
+def test_what_is_wanted_is_told_before_annotations() -> None:
+    scale = {"at": 5, "do": "scale", "kind": "deploy", "name": "web", "replicas": 4}
+    told = lines(run(objects=[deployment(2)], actions=[scale]).cluster)
+    sets = [line for line in told if "deployment-controller sets" in line]
+    assert sets and all("controller sets spec.replicas 2 -> 4, metadata.annot" in s for s in sets)

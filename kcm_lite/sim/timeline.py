@@ -242,11 +242,11 @@ NOISE = ("metadata.resourceVersion", "metadata.generation", "status.")
 
 
 def _changes(old: Object, new: Object) -> str:
-    """Return what differs, in the words of the manifest: ``spec.replicas 3 -> 5``."""
+    """Return what differs, in the words of the manifest: ``spec.replicas 3 -> 5``; spec first."""
+    found = (d for d in _differences(encode(old), encode(new)) if not d[0].startswith(NOISE))
     parts = [
         f"{path} {_short(a)} -> {_short(b)}"
-        for path, a, b in _differences(encode(old), encode(new))
-        if not path.startswith(NOISE)
+        for path, a, b in sorted(found, key=lambda d: not d[0].startswith("spec."))
     ]
     return ", ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
 
