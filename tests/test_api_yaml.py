@@ -248,3 +248,15 @@ def test_yaml_is_imported_only_when_it_is_used() -> None:
 )
 def test_a_list_of_nothing_is_nothing(text: str) -> None:
     assert load_documents(text) == []
+
+
+@pytest.mark.parametrize("errors", ["surrogateescape", "strict"])
+def test_standard_input_that_is_no_text(errors: str) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"kind: \xff"), "utf-8", errors=errors)
+    with pytest.raises(ManifestError, match=r"^-: not UTF-8 text \(position 6\)"):
+        read_path("-", stdin)
+
+
+def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert read_path("-") == []

@@ -81,7 +81,7 @@ def read_path(path: str, stdin: TextIO | None = None) -> list[Document]:
         ManifestError: Nothing there, not readable, or not a manifest.
     """
     if path == "-":
-        return load_documents((stdin or sys.stdin).read(), "-")
+        return load_documents(_read_all(stdin or sys.stdin), "-")
     files = [Path(path)]
     if files[0].is_dir():
         files = sorted(f for f in files[0].iterdir() if f.suffix in SUFFIXES and f.is_file())
@@ -97,6 +97,16 @@ def read_path(path: str, stdin: TextIO | None = None) -> list[Document]:
             raise ManifestError(f"{file}: {error.strerror}") from None
         documents += load_documents(text, str(file))
     return documents
+
+
+def _read_all(stdin: TextIO | None) -> str:
+    """Return what the standard input holds; it is None if the caller closed it."""
+    try:
+        text = "" if stdin is None else stdin.read()
+        text.encode()  # Python passes on bytes that are no text, and they end here
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise ManifestError(f"-: not UTF-8 text (position {error.start})") from None
+    return text
 
 
 def load_documents(text: str | TextIO, source: str = "file") -> list[Document]:
