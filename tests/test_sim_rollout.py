@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm_lite.api.apps import Deployment, ReplicaSet
-from kcm_lite.api.core import Pod
+from kcm_lite.api.core import Event, Pod
 from kcm_lite.api.errors import NotFound
 from kcm_lite.controllers.deployment_templates import equal_ignore_hash
 from kcm_lite.sim.cluster import Cluster
@@ -408,3 +408,18 @@ def test_a_refused_command_writes_nothing(plan: list[tuple[str, int, float]]) ->
     assert all(equal_ignore_hash(rs.spec.template, d.spec.template) for rs in newest)
     writes = cluster.trace.of(ApiWrite, agent="user", resource="deployments")
     assert all(w.code < 300 for w in writes)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [("99", "Unable to find the revision to rollback to."), ("0", "Unable to find last revision.")],
+)
+def test_the_annotation_asks_for_a_revision_that_is_not_there(number: str, message: str) -> None:
+    asked = {"metadata": {"annotations": {"deprecated.deployment.rollback.to": number}}}
+    step = {"at": 3, "do": "patch", "kind": "deploy", "name": "web", "patch": asked}
+    cluster = run(objects=[deployment(2)], actions=[step]).cluster
+    told = [e.message for e in cluster.objects(Event) if "RollbackRevision" in e.reason]
+    assert told == [message]
+    assert cluster.object("deploy/web").metadata.annotations.keys() == {
+        "deployment.kubernetes.io/revision"
+    }
