@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm_lite.cli import main
@@ -589,7 +589,7 @@ SPECS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(SPECS, st.integers(0, 3), st.sampled_from(["0%", "34%", "100%"]), st.integers(1, 6))
 def test_a_course_agrees_with_what_the_cluster_holds(
     spec: dict[str, int], seed: int, share: str, after: int
@@ -628,7 +628,7 @@ def test_a_course_agrees_with_what_the_cluster_holds(
     assert answer.state == ("finished" if course.finished is not None else "unfinished")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 3), st.integers(0, 3))
 def test_a_jobs_course_adds_up(completions: int, parallelism: int, limit: int, seed: int) -> None:
     bad = {"match": {"share": "50%"}, "exit": {"after": "1s..9s", "code": 1}}
