@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from kcm_lite.api.batch import TRACKING_FINALIZER, Job, is_job_finished
 from kcm_lite.api.core import Event, Pod
 from kcm_lite.api.errors import Invalid, NotFound, ServerTimeout
-from kcm_lite.api.meta import DeleteOptions
+from kcm_lite.api.meta import DeleteOptions, replace
 from kcm_lite.api.request import Request
+from kcm_lite.apiserver.store import commit
 from kcm_lite.apiserver.transport import InMemoryTransport
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.controllers import job as controller
 from kcm_lite.controllers.context import RELEASE_1_22, TODAY, Gates
 from kcm_lite.controllers.job_types import JobController
+from kcm_lite.manager.featuregates import FeatureGates
+from kcm_lite.manager.start import gates_for
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.trace import ApiWrite, Decision
 from tests.sim_support import job as manifest
@@ -271,6 +274,32 @@ def test_1_22_completes_indexed_jobs() -> None:
     c.run_for(30)
     assert status(c).completed_indexes == "0-2" and "Complete" in held(c)
     assert not any(p.metadata.finalizers for p in pods(c))
+
+
+def test_before_1_22_indexed_jobs_are_left_alone() -> None:
+    assert gates_for(FeatureGates.for_release("1.22")).job.indexed_job
+    old = gates_for(FeatureGates.for_release("1.21"))
+    c = cluster(gates=old)
+    c.apply(manifest(completions=3, parallelism=2, completionMode="Indexed"))
+    c.run_for(30)
+    assert events(c) == ["IndexedJobDisabled"] and not pods(c)
+    c = cluster(gates=old)
+    c.apply(manifest(completions=3, parallelism=2))
+    c.run_for(30)
+    assert "Complete" in held(c)
+
+
+@pytest.mark.parametrize("gates", [RELEASE_1_22, TODAY])
+def test_a_job_of_a_mode_that_a_newer_server_knows_is_left_alone(gates: Gates) -> None:
+    c = cluster(gates=gates)
+    c.apply(manifest(completions=3, suspend=True))
+    c.run_for(1)
+    stored = c.object("job/batch")
+    spec = replace(stored.spec, completion_mode="Scattered", suspend=False)
+    store = c.server.registry.store
+    commit(store, store.tables[Job], "default/batch", stored, replace(stored, spec=spec))
+    c.run_for(30)
+    assert events(c)[-1] == "UnknownCompletionMode" and not pods(c)
 
 
 # ---- faults and crashes

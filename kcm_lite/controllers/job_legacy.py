@@ -77,6 +77,9 @@ async def sync_job_1_22(jc: JobController, key: str) -> None:
         jc.expectations.delete_expectations(key)
     if job is None or is_job_finished(job):
         forget(jc, key)
+    elif is_indexed(job) and not jc.gates.indexed_job:
+        message = "Skipped Indexed Job sync because feature is disabled."
+        jc.recorder.event(job, "Warning", "IndexedJobDisabled", message)
     elif job.spec.completion_mode not in (None, INDEXED, NON_INDEXED):
         message = "Skipped Job sync because completion mode is unknown"
         jc.recorder.event(job, "Warning", "UnknownCompletionMode", message)

@@ -36,6 +36,7 @@ class JobGates:
     """What changed over the releases; by default as in v1.36.
 
     Attributes:
+        indexed_job: Jobs may be Indexed (IndexedJob, on since v1.22).
         tracking_with_finalizers: Pods are counted before they may go (JobTrackingWithFinalizers).
             Without it, those are counted that are there.
         pod_failure_backoff: A failed pod delays the pods that follow; without it, it delays the
@@ -47,6 +48,7 @@ class JobGates:
             (StaleControllerConsistencyJob).
     """
 
+    indexed_job: bool = True
     tracking_with_finalizers: bool = True
     pod_failure_backoff: bool = True
     queue_base: float = 1.0

@@ -92,6 +92,7 @@ BEHAVIOURS = {
     "replica_set.sidecar_restarts": "1.31",
     "deployment.terminating_replicas": "DeploymentReplicaSetTerminatingReplicas",
     "deployment.scaled_from": "1.31",
+    "job.indexed_job": "1.22",
     "job.tracking_with_finalizers": "1.25",
     "job.pod_failure_backoff": "1.27",
     "job.queue_base": "1.27",
