@@ -58,16 +58,17 @@ def test_every_deviation_names_a_test_that_exists() -> None:
 
 
 def test_every_glossary_entry_has_its_chinese_word_and_a_chapter() -> None:
-    """Terms in order, each above an indented line: any other line would become a term."""
+    """Terms in order, each above an indented line and below an empty one."""
     body = (BOOK / "glossary.md").read_text(encoding="utf-8").split(":::")[1].splitlines()[1:]
-    terms, meanings = body[::2], body[1::2]
-    assert len(terms) == len(meanings) > 100
+    terms, meanings, between = body[::3], body[1::3], body[2::3]
+    assert len(terms) == len(meanings) == len(between) + 1 > 100 and not any(between)
     assert [x.lower() for x in terms] == sorted({x.lower() for x in terms})
     assert not [x for x in terms if x.startswith((" ", ":"))]
     for line in meanings:
         assert re.match(r"  [^ .:][^.]*", line) and re.match(r"[^.]*[\u4e00-\u9fff]", line), line
         (chapter,) = re.findall(r"See \[[^\]]+\]\((\w+)\)\.$", line)
         assert (BOOK / f"{chapter}.ipynb").exists(), line
+        assert chapter not in terms, f"a link to {chapter} could mean the term"
 
 
 def files(node: object) -> list[str]:

@@ -70,7 +70,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     combined: bool = False
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
+class EventLog(msgspec.Struct, frozen=True, gc=False):
     """How often an event was told, since when, and what it is called."""
 
     count: int
@@ -125,7 +125,7 @@ class Correlator:
     clock: Clock
     names: EventNames
     similar: Recent[Similar] = field(default_factory=Recent)
-    seen: Recent[Seen] = field(default_factory=Recent)
+    seen: Recent[EventLog] = field(default_factory=Recent)
     buckets: Recent[TokenBucket] = field(default_factory=Recent)
 
 
@@ -164,13 +164,13 @@ SPAM_BURST = 25  # events of one source on one object at once ...
 SPAM_QPS = 1 / 300  # ... and one more every five minutes
 
 
-def count(correlator: Correlator, told: Told, key: Hashable) -> Seen:
+def count(correlator: Correlator, told: Told, key: Hashable) -> EventLog:
     """Count it."""
     before = correlator.seen.get(key)
     if before is None:
-        seen = Seen(1, told.stamp, told.name)
+        seen = EventLog(1, told.stamp, told.name)
     else:
-        seen = Seen(before.count + 1, before.since, before.name)
+        seen = EventLog(before.count + 1, before.since, before.name)
     correlator.seen.put(key, seen)
     return seen
 
@@ -184,7 +184,7 @@ def is_spam(correlator: Correlator, told: Told) -> bool:
     return not bucket.try_accept()
 
 
-def correlate(correlator: Correlator, told: Told) -> tuple[Told, Seen] | None:
+def correlate(correlator: Correlator, told: Told) -> tuple[Told, EventLog] | None:
     """Return what to write; None if it is too much. What is not written is counted all the same."""
     told, key = combine(correlator, told)
     seen = count(correlator, told, key)
@@ -243,7 +243,7 @@ def submit(recorder: EventRecorder, told: Told) -> None:
         recorder.clock.spawn(write_all(recorder, *write), name=f"events {recorder.component}")
 
 
-async def write_all(recorder: EventRecorder, told: Told, seen: Seen) -> None:
+async def write_all(recorder: EventRecorder, told: Told, seen: EventLog) -> None:
     """Write one event, and then what has come meanwhile."""
     await record_to_sink(recorder, told, seen)
     while recorder.waiting:
@@ -258,7 +258,7 @@ MAX_TRIES = 12
 RETRY_SECONDS = 10.0
 
 
-async def record_to_sink(recorder: EventRecorder, told: Told, seen: Seen) -> None:
+async def record_to_sink(recorder: EventRecorder, told: Told, seen: EventLog) -> None:
     """Write one event; try again if the server is not there, give up if it refuses."""
     for attempt in range(MAX_TRIES):
         if attempt:
@@ -273,7 +273,7 @@ async def record_to_sink(recorder: EventRecorder, told: Told, seen: Seen) -> Non
         return
 
 
-async def create_or_patch(recorder: EventRecorder, told: Told, seen: Seen) -> None:
+async def create_or_patch(recorder: EventRecorder, told: Told, seen: EventLog) -> None:
     """Create the event; patch it if it was told before, unless the server has it no more."""
     event = make_event(recorder.component, told, seen)
     namespace, name = event.metadata.namespace, seen.name
@@ -289,7 +289,7 @@ async def create_or_patch(recorder: EventRecorder, told: Told, seen: Seen) -> No
 
 
 # %% book/90_clients_events_metrics.ipynb#b0afd543
-def make_event(component: str, told: Told, seen: Seen) -> Event:
+def make_event(component: str, told: Told, seen: EventLog) -> Event:
     """Return the Event as it should be stored."""
     obj, meta = told.obj, told.obj.metadata
     return Event(
