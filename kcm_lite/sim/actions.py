@@ -206,7 +206,10 @@ def _set_node_ready(cluster: Cluster, args: Args) -> None:
     node = cluster.server.get(Node, "", name)
     cluster.machines.set_frozen(name, silent)
     if silent:
-        cluster.note("scenario", f"Node/{name}: its kubelet falls silent")
+        cluster.note(
+            "scenario",
+            f"Node/{name}: its kubelet falls silent; nobody evicts its pods (nodeDeath does)",
+        )
     else:
         now = cluster.clock.timestamp()
         cluster.server.update(with_ready(node, ready, now), subresource="status", agent="kubelet")
