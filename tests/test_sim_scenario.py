@@ -11,6 +11,7 @@ from kcm_lite.sim.check import BadInput
 from kcm_lite.sim.faults import KINDS
 from kcm_lite.sim.nodes import node_name
 from kcm_lite.sim.scenario import is_scenario, parse_scenario, run_scenario
+from kcm_lite.sim.simulate import report
 from kcm_lite.sim.steps import ActionFailed
 from kcm_lite.trace import ApiWrite, Note
 from tests.golden.replay import OWN
@@ -242,6 +243,8 @@ def test_actions_happen_at_their_time_in_order_and_not_after_the_end() -> None:
         for w in result.cluster.trace.of(ApiWrite, agent="user", verb="patch")
     ]
     assert scaled == [(3.5, 1), (9, 5), (9, 2)]
+    assert "1 action comes too late: scale at 21" in report(result)
+    assert "too late" not in " ".join(report(run(objects=[replica_set(3)], actions=actions[:2])))
 
 
 def test_create_apply_patch_image_and_delete() -> None:

@@ -179,6 +179,9 @@ def report(run: Run, *, every_line: bool = False) -> list[str]:
         out += ["", *scenario.notes]
     if count := cluster.faults.waiting:
         out += ["", f"{count} {'fault has' if count == 1 else 'faults have'} not begun"]
+    if late := [step for step in scenario.actions if step.at > scenario.until]:
+        count, what = len(late), ", ".join(f"{step.do} at {step.at:g}" for step in late)
+        out += ["", f"{count} {'action comes' if count == 1 else 'actions come'} too late: {what}"]
     out += ["", f"after {stamp(scenario.until)}"]
     for name, table in final_state(cluster):
         out += ["", name, *shortened(str(table).splitlines(), every_line)]
