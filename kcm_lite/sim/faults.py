@@ -16,7 +16,7 @@ right after the k-th write that the manager has committed; Events and Leases do 
 lasts, lasts ``until`` a second, or ``for`` some seconds, or to the end of the run. As an action,
 ``{at: 5, do: crashManager}``, a fault has the same keys.
 
-==================  ================================================================================
+=================== ================================================================================
 ``callError``       calls fail with ``error``, see `ERRORS`; a ``rate`` of them, ``times`` at most;
                     a timeout is told ``after`` seconds, ``throttled`` asks for ``retryAfter``
 ``latency``         a ``call`` or the way of a ``watch`` event takes so long
@@ -36,7 +36,7 @@ lasts, lasts ``until`` a second, or ``for`` some seconds, or to the end of the r
                     notices ``detectedAfter`` and deletes its pods ``evictedAfter`` seconds
 ``clockSkew``       the manager's wall clock is ``ahead`` (or behind: less than 0) by seconds
 ``podChaos``        ``every`` so often the ``effect`` hits a pod that matches ``selector``
-==================  ================================================================================
+=================== ================================================================================
 
 Which calls or watches: ``resource`` (a kind or its plural), ``verb``, ``agent`` (the controller's
 name). Times that vary: ``5..20``, ``[5, 20]``, ``{mean: 2}`` (exponential), ``{median: 0.05, p99:
