@@ -191,7 +191,8 @@ def test_every_notebook_runs_and_its_explorers_recompute(
 WIDGETS = """
 [...jupyterapp.shell.currentWidget.content.model.cells]
   .flatMap((cell) => cell.sharedModel.outputs ?? [])
-  .filter((output) => output.data?.["application/vnd.jupyter.widget-view+json"]).length
+  .filter((output) => output.data?.["application/vnd.jupyter.widget-view+json"])
+  .filter((output) => `${output.data["text/plain"]}`.startsWith("VBox")).length
 """
 RESULT = """
 (explorer) => [...explorer.querySelectorAll(".js-plotly-plot svg, .widget-html-content")]
