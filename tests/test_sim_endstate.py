@@ -11,32 +11,15 @@ from kcm_lite.api.meta import Object
 from kcm_lite.api.serial import decode
 from kcm_lite.sim.cluster import Cluster
 from kcm_lite.sim.endstate import EndState, differences, end_state, state_of
+from tests.sim_support import deployment, job
 
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: %d
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: c, image: "app:1"}]}
-"""
-JOB = """
-apiVersion: batch/v1
-kind: Job
-metadata: {name: job}
-spec:
-  completions: 2
-  template: {spec: {restartPolicy: Never, containers: [{name: c, image: "app:1"}]}}
-"""
+JOB = job("job", completions=2)
 
 
-def ended(manifest: str, seed: int = 0, image: str = "") -> EndState:
+def ended(manifest: dict[str, Any], seed: int = 0, image: str = "") -> EndState:
     """The end of a run."""
     cluster = Cluster(
-        seed=seed, profile={"exit": {"after": 3, "code": 0}} if "Job" in manifest else None
+        seed=seed, profile={"exit": {"after": 3, "code": 0}} if manifest["kind"] == "Job" else None
     )
     cluster.apply(manifest)
     cluster.run_for(30)
@@ -48,7 +31,7 @@ def ended(manifest: str, seed: int = 0, image: str = "") -> EndState:
     return state
 
 
-@pytest.mark.parametrize("manifest", [DEPLOYMENT % 3, JOB])
+@pytest.mark.parametrize("manifest", [deployment(3), JOB])
 def test_what_the_server_makes_up_does_not_count(manifest: str) -> None:
     first, second = ended(manifest, 0), ended(manifest, 1)
     assert first == second
@@ -57,7 +40,7 @@ def test_what_the_server_makes_up_does_not_count(manifest: str) -> None:
 
 
 def test_an_end_has_sets_by_template_and_pods_by_number() -> None:
-    lines = str(ended(DEPLOYMENT % 3, image="app:2")).splitlines()
+    lines = str(ended(deployment(3), image="app:2")).splitlines()
     kinds = [line.split(" ", 1)[0].split("/")[0] for line in lines]
     assert kinds == ["Deployment", "Pod", "ReplicaSet", "ReplicaSet"]
     assert lines[1].startswith("Pod web-<app:2 ") and "  x3  " in lines[1]
@@ -66,7 +49,7 @@ def test_an_end_has_sets_by_template_and_pods_by_number() -> None:
 
 
 def test_another_size_differs_field_by_field() -> None:
-    found = differences(ended(DEPLOYMENT % 3), ended(DEPLOYMENT % 2))
+    found = differences(ended(deployment(3)), ended(deployment(2)))
     assert len(found) == 3
     assert "spec.replicas=2, not 3" in found[0]
     assert found[1].endswith('controller blockOwnerDeletion"] phase=Running ready scheduled')
@@ -74,7 +57,7 @@ def test_another_size_differs_field_by_field() -> None:
 
 
 def test_another_image_is_another_set() -> None:
-    found = differences(ended(DEPLOYMENT % 1), ended((DEPLOYMENT % 1).replace("app:1", "app:9")))
+    found = differences(ended(deployment(1)), ended(deployment(1, image="app:9")))
     sets = ["ReplicaSet/web-<app:1", "ReplicaSet/web-<app:9"]
     assert [line.split(" ")[0] for line in found] == ["Deployment/web:", "Pod", "Pod", *sets]
 

@@ -303,6 +303,16 @@ def test_a_stale_manager_reads_the_past_and_its_writes_meet_the_present() -> Non
     assert [t for t in old if "pods: streamed list failed, falling back to list" in t]
 
 
+def test_of_two_older_replicas_each_ends_in_its_own_time() -> None:
+    cluster = Cluster(faults=[StaleCache(at=1, lasts=4), StaleCache(at=2, lasts=6)])
+    ways = cluster.manager.ways
+    found = []
+    for second in (0.5, 1.5, 2.5, 5.5, 8.5):
+        cluster.run_until(second)
+        found.append([way().until for way in ways])  # type: ignore[attr-defined]
+    assert found == [[], [5], [5, 8], [8], []]
+
+
 def test_a_replica_that_is_behind_by_seconds_shows_that_moment() -> None:
     """At 5 s all pods are gone, also those whose deletion was the last write before it."""
     run = hurt(

@@ -1,5 +1,6 @@
 """The Sphinx extension, on a tiny book: what is on the page, and what fails the build."""
 
+import ast
 import json
 import re
 import sys
@@ -9,6 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from sphinx.errors import ConfigError
@@ -287,6 +290,28 @@ def test_the_cache_follows_every_file_of_the_package(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other/case.yaml").write_text("y: 1\n")
     assert digest_of(tmp_path / "room", tmp_path / "other") != digest_of(tmp_path / "room")
+
+
+def test_every_table_of_a_docstring_is_one() -> None:
+    """The reference shows it; the book's build would end with the first that is malformed."""
+    wrong, tables = [], 0
+    for path in sorted(Path(kcm_lite.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                doc = ast.get_docstring(node) or ""
+                if re.search(r"^ *={3,} +=", doc, re.MULTILINE):
+                    tables += 1
+                    wrong += [f"{path}: {error}" for error in table_errors(doc)]
+    assert tables
+    assert not wrong
+    assert table_errors("=== ==\nlong x\n=== ==\n")
+
+
+def table_errors(text: str) -> list[str]:
+    """What docutils has against the tables of a text."""
+    quiet = {"report_level": 5, "halt_level": 6}
+    messages = publish_doctree(text, settings_overrides=quiet).findall(nodes.system_message)
+    return [m.astext() for m in messages if "table" in m.astext()]
 
 
 def test_the_reference_has_every_module() -> None:

@@ -309,8 +309,6 @@ METHODS = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
-
-
 CLIENT_BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 CLIENT = {
     "requests_total": "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -323,6 +321,12 @@ CLIENT = {
 """The metrics of clients and what they are, in upstream's words."""
 
 
+def code_text(code: int) -> str:
+    """Return the value of the label *code*."""
+    return str(code) if code else "<error>"
+
+
+# %% book/90_clients_events_metrics.ipynb#190f6201
 class ClientMetrics:
     """How many requests were answered with which code, and how long they took."""
 
@@ -350,11 +354,6 @@ class ClientMetrics:
     def took(self, verb: str, seconds: float) -> None:
         """Observe how long a request took."""
         self._time.with_labels(METHODS.get(verb, "GET"), self._host).observe(seconds)
-
-
-def code_text(code: int) -> str:
-    """Return the value of the label *code*."""
-    return str(code) if code else "<error>"
 
 
 # %% book/90_clients_events_metrics.ipynb#840e2dfd

@@ -185,6 +185,7 @@ def judge(jc: JobController, view: View) -> Condition | None:
     return None
 
 
+# %% book/08_job.ipynb#700f7301
 def _failure(jc: JobController, view: View) -> tuple[str, str]:
     """Return the reason and the message of a failure; empty if there is none."""
     job, spec = view.job, view.job.spec

@@ -109,6 +109,7 @@ async def track(jc: JobController, view: View, *, flush: bool) -> None:
             tell_end(jc, view)
 
 
+# %% book/08_job.ipynb#b6d07301
 async def write_and_count(jc: JobController, view: View, before: JobStatus) -> None:
     """Write the status, as `write_status` does, and count how its counts have grown."""
     await write_status(jc, view)

@@ -100,6 +100,7 @@ async def sync_replica_set(rsc: ReplicaSetController[W], key: str) -> None:
     plan_availability_check(rsc, updated, found, now)
 
 
+# %% book/07_replicaset.ipynb#432dfe01
 def ensure_ready(consistency: ConsistencyStore, key: str, stale_syncs: Family[Any] | None) -> None:
     """Raise ``ConsistencyError`` while a cache is behind the last sync's writes; count that."""
     try:

@@ -100,6 +100,7 @@ async def delete_surplus(
     return errors[0] if errors else None
 
 
+# %% book/07_replicaset.ipynb#00cbb701
 def choose_victims(
     rsc: ReplicaSetController[W], rs: W, active: Sequence[Pod], count: int
 ) -> list[Pod]:

@@ -166,6 +166,7 @@ def scale_down_steps(
             spare -= go
 
 
+# %% book/09_deployment.ipynb#f112e501
 def held_by(d: Deployment, old: Sequence[ReplicaSet], new: ReplicaSet) -> str:
     """Say which limits keep a rollout from its next step, or what it waits for; "": nothing."""
     sets, limits = [*old, new], []

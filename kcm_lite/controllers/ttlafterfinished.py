@@ -46,6 +46,7 @@ class TTLController:
     delays: Histogram | None = None
 
 
+# %% book/08_job.ipynb#a18bc301
 def needs_cleanup(job: Job) -> bool:
     """Whether a Job is finished and has a time to live."""
     return job.spec.ttl_seconds_after_finished is not None and is_job_finished(job)

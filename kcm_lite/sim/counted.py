@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcm_lite.api.meta import controller_of
+from kcm_lite.api.scheme import BY_TYPE
 from kcm_lite.controllers import garbagecollector, replication
 from kcm_lite.controllers.context import CONTROLLERS
 from kcm_lite.sim.check import (
@@ -20,21 +21,23 @@ from kcm_lite.sim.check import (
     strings,
 )
 from kcm_lite.sim.durations import duration
+from kcm_lite.sim.faultywire import UNCOUNTED
 from kcm_lite.sim.kinds import check_kind
 from kcm_lite.sim.verdicts import is_ready
 from kcm_lite.trace import ApiWrite, SyncEnd
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 COLLECTOR = "garbage-collector-controller"
-AGENTS = {
+CONTROLLER_AGENTS = {
     **{name: name for name in CONTROLLERS},
     COLLECTOR: garbagecollector.NAME,
     "replicationcontroller-controller": replication.REPLICATION_CONTROLLER.agent,
-    **{name: name for name in ("user", "kubelet", "scheduler", "kube-apiserver", "cluster")},
-    "resourcequota-controller": "resourcequota-controller",
 }
-"""Who writes: controllers by the names that ``--controllers`` knows, with their user agents."""
-ASIDE = ("events", "leases")
+"""The controllers by the names that ``--controllers`` knows, with their user agents."""
+OTHERS = ("user", "kubelet", "scheduler", "kube-apiserver", "cluster", "resourcequota-controller")
+AGENTS = {**CONTROLLER_AGENTS, **{name: name for name in OTHERS}}
+"""Who writes."""
+ASIDE = frozenset(BY_TYPE[kind].plural for kind in UNCOUNTED)
 """Written all the time and no part of what a controller is about."""
 Key = tuple[str, str, str]  # kind, namespace, name
 Filter = Callable[[Any], bool]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,10 +77,10 @@ class Injection:
 
     def _end(self, fault: faults.Fault, undo: Undo) -> None:
         undo()
-        self.note(fault, f"{fault.fault} is over")
+        self.note(fault, f"{fault.fault} is over", over=True)
 
     def note(self, fault: faults.Fault, text: str, **data: Any) -> None:
-        """Record what a fault does."""
+        """Record what a fault does; ``over`` says of what follows whether the harm ends with it."""
         data = {"fault": fault.fault, **data}
         self.cluster.trace.write(Note(self.cluster.now, SOURCE, text, data))
 
@@ -241,19 +242,13 @@ def duplicate_events(self: Injection, fault: faults.DuplicateEvents, rng: Random
 
 def stale_cache(self: Injection, fault: faults.StaleCache, rng: Random, end: End) -> Undo:
     """Let a manager that starts read an older replica."""
-    cluster, manager = self.cluster, self.cluster.manager
-    store, before = cluster.server.store, cluster.manager.connect
+    cluster, store = self.cluster, self.cluster.server.store
     version = version_at(store, cluster.trace.records, cluster.now - fault.behind) - fault.versions
     version = max(version, 1)
     assert end is not None
     text = f"a manager that starts reads a replica that is {store.revision - version} changes"
     self.note(fault, f"{text} behind{until(end)}", version=version)
-    manager.connect = lambda: OlderReplica(cluster.transport, version, end)
-
-    def undo() -> None:
-        manager.connect = before
-
-    return undo
+    return standing(cluster.manager.ways, lambda: OlderReplica(cluster.transport, version, end))
 
 
 def crash_manager(self: Injection, fault: faults.CrashManager, rng: Random, end: End) -> None:
@@ -273,7 +268,7 @@ def crash_manager(self: Injection, fault: faults.CrashManager, rng: Random, end:
 def restart(self: Injection, fault: faults.Fault) -> None:
     """Start the manager, unless somebody else did."""
     if not self.cluster.manager.alive:
-        self.note(fault, "the manager starts")
+        self.note(fault, "the manager starts", over=True)
         self.cluster.manager.start()
 
 
@@ -283,22 +278,22 @@ def lose_lease(self: Injection, fault: faults.LoseLease, rng: Random, end: End) 
     if not manager.alive:
         self.note(fault, "no manager runs that could lose its lease")
         return
-    old = manager.processes
+    old, late = manager.processes, fault.overlap > 0
 
     def stop() -> None:
-        self.note(fault, "the manager that has lost its lease ends")
+        self.note(fault, "the manager that has lost its lease ends", over=late)
         manager.kill(old)
 
     def take_over() -> None:
-        self.note(fault, "another manager leads")
+        self.note(fault, "another manager leads", over=not late)
         manager.start()
 
     later = fault.taken_over_after
     self.note(fault, f"the manager loses its lease; another one leads in {later:g} s")
-    if not fault.overlap:
+    if not late:
         stop()
     clock.call_later(later, take_over)
-    if fault.overlap:
+    if late:
         clock.call_later(later + fault.overlap, stop)
 
 
@@ -316,7 +311,7 @@ def clock_skew(self: Injection, fault: faults.ClockSkew, rng: Random, end: End) 
 
 def node_death(self: Injection, fault: faults.NodeDeath, rng: Random, end: End) -> None:
     """Let a machine fall silent."""
-    die(self.cluster, fault, lambda text: self.note(fault, text, node=fault.node))
+    die(self.cluster, fault, partial(self.note, fault, node=fault.node))
 
 
 def pod_chaos(self: Injection, fault: faults.PodChaos, rng: Random, end: End) -> Undo:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
 
-def die(cluster: Cluster, fault: NodeDeath, note: Callable[[str], None]) -> None:
+def die(cluster: Cluster, fault: NodeDeath, note: Callable[..., None]) -> None:
     """Let a machine fall silent now, and plan what follows."""
     name, clock = node_name(fault.node), cluster.clock
     machine = cluster.machines.by_name.get(name)
@@ -41,7 +41,7 @@ def die(cluster: Cluster, fault: NodeDeath, note: Callable[[str], None]) -> None
     def come_back() -> None:
         for plan in plans:
             plan.cancel()
-        note(f"Node/{name} is back")
+        note(f"Node/{name} is back", over=True)
         _return(cluster, name)
 
     if fault.return_after is not None:

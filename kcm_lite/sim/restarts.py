@@ -42,14 +42,15 @@ class ManagerProcess:
         build: Starts its controllers.
 
     Attributes:
-        connect: Gives the way to the API server that a new life takes.
+        ways: Give the way to the API server that a new life takes; the latest counts, and without
+            one it is the wire.
         ahead: Seconds by which its wall clock is ahead.
         lives: How many there were.
     """
 
     def __init__(self, wire: FaultyWire, trace: Trace, build: Build) -> None:
         self.wire, self.trace, self.build = wire, trace, build
-        self.connect: Callable[[], Transport] = lambda: wire
+        self.ways: list[Callable[[], Transport]] = []
         self.ahead = 0.0
         self.lives = 0
         self._traces: dict[Process, ProcessTrace] = {}
@@ -66,7 +67,8 @@ class ManagerProcess:
 
     def start(self) -> None:
         """Start a process: with empty caches, queues and expectations."""
-        process = Process(self.wire.clock, self.connect(), NAME, ahead=self.ahead)
+        way = self.ways[-1]() if self.ways else self.wire
+        process = Process(self.wire.clock, way, NAME, ahead=self.ahead)
         trace = self._traces[process] = ProcessTrace(self.trace)
         self.lives += 1
         self.build(process, trace, self.lives - 1)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from kcm_lite.api.yaml import load_documents
-from kcm_lite.sim.counted import AGENTS, ASIDE
+from kcm_lite.sim.counted import ASIDE, CONTROLLER_AGENTS
 from kcm_lite.sim.scenario import Run, Scenario, parse_scenario
 from kcm_lite.sim.simulate import expectations
 from kcm_lite.sim.timeline import timeline
@@ -28,7 +28,6 @@ STATES = {
     "failed": ("ended", "#7a7a7a"),
 }
 ANSWERS = {True: ("accepted", "#2e8b57"), False: ("refused", "#b03030")}
-OTHERS = ("user", "kubelet", "scheduler", "kube-apiserver", "cluster", "resourcequota-controller")
 STEPS = 240
 """A curve has so many steps at most: what happens within one is not told apart."""
 LINES = 12
@@ -60,7 +59,7 @@ def writes_over_time(run: Run) -> dict[str, Steps]:
 
     Events and Leases do not count.
     """
-    agents = {agent for name, agent in AGENTS.items() if name not in OTHERS}
+    agents = set(CONTROLLER_AGENTS.values())
     marks: dict[str, list[tuple[float, int]]] = {}
     for write in run.cluster.trace.of(ApiWrite):
         if write.agent in agents and write.resource not in ASIDE:

@@ -38,8 +38,6 @@ JOB_NAMES = {
     "said": "succeeded, says the status",
 }
 AWAY = frozenset({"terminating", "succeeded", "failed"})
-CLOSING = (" is over", " starts", " leads", " is back")
-"""How the note ends that tells of the end of a fault."""
 MOMENTS = frozenset({"callError", "dropWatch"})
 """Faults that are moments, unless a note tells of their end; all others last."""
 Drawn = dict[str, Any]
@@ -61,17 +59,13 @@ def fault_spans(trace: Trace, end: float) -> list[Span]:
     since: dict[str, float] = {}
     for note in trace.of(Note, source="fault"):
         fault = note.data["fault"]
-        if note.text.endswith(CLOSING):
+        over = note.data.get("over")
+        if over:
             spans.append(Span(fault, since.pop(fault, note.t), note.t))
-            continue
-        if note.text.endswith(" ends"):  # an old leader
-            if fault not in since:  # late: the new one leads already
-                last = max(i for i, span in enumerate(spans) if span.fault == fault)
-                spans[last] = spans[last]._replace(end=note.t)
-            continue
-        if fault in MOMENTS or fault in since:
-            spans.append(Span(fault, note.t, note.t))
-        since.setdefault(fault, note.t)
+        elif over is None:
+            if fault in MOMENTS or fault in since:
+                spans.append(Span(fault, note.t, note.t))
+            since.setdefault(fault, note.t)
     spans += (Span(f, begin, end) for f, begin in since.items() if f not in MOMENTS)
     return sorted(dict.fromkeys(spans), key=lambda span: span.begin)
 
