@@ -47,7 +47,7 @@ CONTROLLERS = frozenset({*KIND_OF, COLLECTOR, TTL})
 REVISION = "deployment.kubernetes.io/revision"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 SECOND = 1.0  # times in objects are whole seconds
-LAG = 0.1  # seconds: how old a number may be that a sync goes by
+LAG = 0.1  # seconds: how old a view may be that a sync goes by
 
 
 class Violation(NamedTuple):
@@ -98,12 +98,14 @@ class World(msgspec.Struct):
             ready; None: it is not.
         limits: Of sets and Jobs, by uid.
         counted: UIDs of pods that a Job has counted for good.
+        ended: When each pod ended, by its uid.
     """
 
     objects: dict[str, Object] = {}
     pods: dict[str, dict[str, float | None]] = {}
     limits: dict[str, Limits] = {}
     counted: set[str] = set()
+    ended: dict[str, float] = {}
 
     def owner(self, obj: Object | None) -> Object | None:
         """Return the controller of an object, if it is there."""
@@ -147,6 +149,8 @@ def _apply(world: World, w: ApiWrite) -> None:
 
 def _apply_pod(world: World, w: ApiWrite, pod: Pod) -> None:
     uid = pod.metadata.uid
+    if is_pod_terminal(pod):
+        world.ended.setdefault(uid, w.t)
     before, after = controller_of(w.old) if w.old is not None else None, controller_of(pod)
     since = None
     if before is not None:
@@ -269,10 +273,10 @@ def _floor(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
         return  # the Deployment itself has another size now: its sets follow in proportion
     kept = now = 0
     for other in _sets_of(world, d):
-        wait = max(other.spec.min_ready_seconds - SECOND, 0.0)
-        ready = world.pods.get(other.metadata.uid, {}).values()
-        available = sum(since is not None and w.t - since >= wait for since in ready)
-        now += available
+        wait = other.spec.min_ready_seconds
+        ages = [w.t - t for t in world.pods.get(other.metadata.uid, {}).values() if t is not None]
+        now += sum(age >= wait + LAG for age in ages)  # for sure, and known
+        available = sum(age >= wait - SECOND for age in ages)  # as readiness is dated
         kept += min(available, after if other.metadata.uid == rs.metadata.uid else wanted(other))
     if kept < min(min_available(d), now):
         yield d, f"keeps {kept} of {now} available pods, promised {min_available(d)}"
@@ -316,6 +320,8 @@ def _counts(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
     if w.agent != JOB or not isinstance(old, Job) or not isinstance(new, Job):
         return
     was, now = old.status.uncounted_terminated_pods, new.status.uncounted_terminated_pods
+    if was is None and now is None:
+        return  # counts the pods that are there, as before finalizers: it promises nothing
     was, now = was or NOTHING, now or NOTHING
     moved = [uid for uid in was.failed if uid not in now.failed]
     if new.status.failed - old.status.failed != len(moved):
@@ -351,6 +357,8 @@ def _freed(world: World, w: ApiWrite) -> Iterator[tuple[Object, str]]:
         return
     if new is not None and TRACKING_FINALIZER in new.metadata.finalizers:
         return
+    if w.t - world.ended.get(old.metadata.uid, w.t) <= LAG:
+        return  # it was active when the sync began
     job = world.owner(old)
     if not isinstance(job, Job) or job.metadata.deletion_timestamp is not None or _over(job):
         return
@@ -380,7 +388,7 @@ RULES: Mapping[str, tuple[str, Rule]] = {
     "floor": ("a rollout takes no available pod below replicas - maxUnavailable", _floor),
     "forward": ("revisions and observed generations never go back", _forward),
     "ends": ("a finished Job stays finished, in one way; only such are cleaned up", _ends),
-    "counts": ("a Job counts each pod that it has noted, once", _counts),
+    "counts": ("a Job that tracks its pods counts each that it has noted, once", _counts),
     "freed": ("no ended pod loses its finalizer before it is noted", _freed),
 }
 """What each rule promises, and how it is checked."""
