@@ -41,8 +41,6 @@ from tests.convergence.runs import run_forked, run_to_end
 from tests.convergence.table import Row, table_document
 
 TABLE = Path(__file__).parents[1] / "book" / "data" / "convergence.json"
-PARTLY = {"rs-scale-1100": 300, "case-wq-bucket": 12}
-"""Scenarios of which the table has so many points a fault: their objects are all alike."""
 SAMPLES = {sample.id: sample for sample in find_samples()}
 CHOSEN = (
     "dep-recreate",
@@ -259,8 +257,7 @@ def test_the_table_of_the_book_has_every_scenario_and_point_and_no_failure() -> 
     stale = f"stale: python -m tests.convergence --table book/data/{TABLE.name} --only ..."
     assert list(rows) == list(SAMPLES), stale
     for name, row in rows.items():
-        points = row["writes"] if name not in PARTLY else len(spread(row["writes"], PARTLY[name]))
-        assert row["points"] == dict.fromkeys(KINDS, points), name
+        assert row["points"] == dict.fromkeys(KINDS, row["writes"]), name
         assert row["failed"] == 0, name
     for name in CHOSEN:
         assert rows[name]["writes"] == run_to_end(SAMPLES[name].scenario()).writes, stale

@@ -7,8 +7,7 @@ the run must end like the undisturbed one and stay there, and the promises of th
 hold all the time; what upstream does not keep, either, is explained in ``explained.py``. A failure
 leaves a small scenario file. Exit 1 when something failed, 2 when an argument is wrong.
 
-All scenarios but two, 12,606 points, take about 20 minutes of processor time; ``rs-scale-1100``
-and ``case-wq-bucket`` take more than that: for those two ``--points`` is worth while.
+All 19,683 points take about an hour of processor time, half of it for ``rs-scale-1100``.
 """
 
 from __future__ import annotations
