@@ -26,6 +26,10 @@ examples:
   helm template . | kcm-lite simulate -          from standard input
   kcm-lite simulate web.yaml --set-image app:2 --fail-ready 20%
                                                  a new image, and every fifth pod never gets ready
+  kcm-lite simulate web.yaml --set-image app:2 --do "undo, at: 40"
+                                                 and it is taken back ten seconds later
+  kcm-lite simulate web.yaml --do "nodeDeath, node: 1" --until 10m
+                                                 a machine dies after 30 seconds
   kcm-lite simulate job.yaml --fail 30% --duration 20s..40s
   kcm-lite simulate web.yaml --explain deploy/web
                                                  and why: what was decided, what held it up
@@ -104,6 +108,8 @@ def parser() -> argparse.ArgumentParser:
     )
     _add(sim, "--seed", "N", "of the random numbers (default 0)", _count)
     _add(sim, "--nodes", "N", "how many nodes (default 3)", _nodes)
+    rules = "by whose rules: 1.22, or another since 1.20 (default: the latest)"
+    _add(sim, "--release", "X.Y", rules, _release)
     rate = "requests a second of each controller; 0: no limit (default 20, as upstream)"
     _add(sim, "--qps", "N", rate, _rate)
     _add(sim, "--burst", "N", "requests at once (default 30)", _burst)
@@ -125,6 +131,14 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="[NAME=]IMAGE",
         help="Deployment: give a container another image; again for another container",
+    )
+    group.add_argument(
+        "--do",
+        action="append",
+        default=[],
+        metavar="ACTION",
+        help="any action or fault of a scenario, with its keys, at --at if it does not say when: "
+        '"undo", "pause, at: 40", "nodeDeath, node: 1"; again for another',
     )
     for flag, metavar, convert, text in QUESTIONS:
         _add(group, flag, metavar, text, convert)
@@ -192,6 +206,14 @@ def _nodes(text: str) -> int:
     return _count(text, MOST_NODES, f"a whole number from 0 to {MOST_NODES}")
 
 
+def _release(text: str) -> str:
+    from kcm_lite.sim.scenario import RELEASES
+
+    if text not in RELEASES:
+        raise ValueError(f'got "{text}", want {RELEASES[0]} to {RELEASES[-1]}')
+    return text
+
+
 def _burst(text: str) -> int:
     return _count(text, want="a whole number >= 1", least=1)
 
@@ -212,7 +234,7 @@ def _rate(text: str) -> float:
 
 QUESTIONS: tuple[tuple[str, str, Callable[[str], Any], str], ...] = (
     ("--scale", "N", _count, "Deployment, ReplicaSet: ask for so many pods"),
-    ("--at", "TIME", _duration, "when --set-image and --scale happen (default 30s)"),
+    ("--at", "TIME", _duration, "when --set-image, --scale and --do happen (default 30s)"),
     (
         "--fail-ready",
         "SHARE",

@@ -494,7 +494,7 @@ SIDE["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": 
         ([job()], ["--scale", "3"], "--scale: is for Deployment and ReplicaSet and Replication"),
         ([replica_set()], ["--set-image", "a:1"], "--set-image: is for Deployment, not for repli"),
         ([deployment()], ["--target", "deployment/web"], "--target: goes with --set-image, --sca"),
-        ([deployment()], ["--at", "5"], "--at: goes with --set-image and --scale"),
+        ([deployment()], ["--at", "5"], "--at: goes with --set-image, --scale and --do"),
         (
             [deployment()],
             ["--scale", "1", "--at", "2m", "--until", "1m"],
@@ -523,6 +523,24 @@ SIDE["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": 
             [deployment()],
             ["--set-image", "app:1"],
             "--set-image: container c has the image app:1 already",
+        ),
+        ([deployment()], ["--do", "undoo"], '--do undoo.do: got "undoo", want one of addNode, '),
+        (
+            [deployment()],
+            ["--do", ""],
+            '--do: got "", want an action, and its keys: "undo, at: 60"',
+        ),
+        ([deployment()], ["--do", "undo, toRevision: x"], '--do undo.toRevision: got "x", want a'),
+        ([deployment()], ["--do", "scale"], "--do scale.replicas: is missing"),
+        ([deployment()], ["--do", "pause, at: ["], '--do: got "pause, at: [", want an action, and'),
+        ([deployment()], ["--do", "a}, {b"], '--do: got "a}, {b", want an action, and its keys'),
+        (TWO, ["--do", "pause"], "--do: which workload? add --target, one of deployment/web, depl"),
+        ([SERVICE], ["--do", "pause"], "--do: the manifests hold no workload"),
+        ([{"id": "s", "until": 9}], ["--do", "undo"], "--do: is for plain manifests: a scenario"),
+        (
+            [deployment()],
+            ["--release", "1.19"],
+            'argument --release: got "1.19", want 1.20 to 1.36',
         ),
         ([job()], ["--fail", "5%", "--exit-code", "0"], "--fail: pods that fail have an exit code"),
         (
@@ -563,6 +581,54 @@ def test_bad_questions_are_exit_2_and_say_what_is_allowed(
     code, out, err, _ = ask(manifests, *args)
     assert (code, out) == (2, "")
     assert message in " ".join(err.split())
+
+
+def test_an_action_is_about_the_workload_unless_it_says_of_what(ask: Any) -> None:
+    undo = ["--set-image", "app:2", "--do", "undo, at: 33"]
+    code, out, err, data = ask(deployment(10), *undo)
+    assert (code, err) == (0, "")
+    assert verdict(data)["started"] == 33.0
+    (web,) = (o for o in data["objects"] if o["kind"] == "Deployment")
+    assert web["spec"]["template"]["spec"]["containers"][0]["image"] == "app:1"
+    _, out, _, _ = ask(TWO, "--do", "pause", "--target", "deployment/api", "--at", "9")
+    assert "00:09.0  Deployment/api: user sets spec.paused" in out
+    _, out, _, _ = ask(TWO, "--do", "scale, kind: Deployment, name: web, replicas: 7")
+    assert "00:30.0  Deployment/web: user sets spec.replicas" in out
+
+
+def test_actions_are_done_in_the_order_of_their_times(ask: Any) -> None:
+    steps = ["--do", "scale, at: 20, replicas: 2", "--do", "scale, at: 10, replicas: 5"]
+    _, out, _, data = ask(deployment(3), *steps, "--scale", "4", "--at", "15")
+    sizes = [line for line in out.splitlines() if "Deployment/web: user sets spec.replicas" in line]
+    assert [line.split()[0] for line in sizes] == ["00:10.0", "00:15.0", "00:20.0"]
+    assert [o["spec"]["replicas"] for o in data["objects"] if o["kind"] == "Deployment"] == [2]
+
+
+def test_a_run_goes_on_until_a_fault_has_done_its_harm(ask: Any) -> None:
+    code, out, _, data = ask(deployment(10), "--do", "nodeDeath, node: 1")
+    assert code == 0
+    short = verdict(data)["short"]
+    assert (short["available"], short["wanted"], short["from"]) == (6, 10, 80.0)
+    assert 380 < short["to"] < 383  # 350 s after the death its pods go, and others come
+    last = "  later only 6 of 10 available (fewer than wanted from 01:20.0 to 06:2"
+    assert out.splitlines()[-1].startswith(last)
+    _, out, _, data = ask(deployment(10), "--do", "nodeDeath, node: 1", "--until", "2m")
+    assert verdict(data)["short"]["to"] is None
+    assert out.splitlines()[-1].endswith("from 01:20.0 to the end)")
+    chaos = "podChaos, every: 20s, effect: delete, for: 3m"
+    _, out, _, _ = ask(deployment(10), "--do", chaos, "--all")
+    assert out.count(": delete") == 9
+    _, out, _, _ = ask(deployment(), "--do", "crashManager, restartAfter: 9", "--do", "restart")
+    assert "00:39.0  fault: the manager starts" in out
+
+
+def test_a_manifest_runs_by_the_rules_of_a_release(ask: Any) -> None:
+    _, old, _, data = ask(job(completions=1), "--release", "1.22")
+    assert data["release"] == "1.22"
+    assert "release 1.22" in old.splitlines()[0]
+    _, new, _, _ = ask(job(completions=1))
+    assert "Complete is True (CompletionsReached)" in new  # v1.22 gave no reason
+    assert "Complete is True ()" in old
 
 
 def test_all_problems_are_named_at_once(ask: Any) -> None:

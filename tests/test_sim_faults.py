@@ -79,7 +79,8 @@ def test_a_call_fails_as_it_should_and_the_set_gets_there(
     )
     (note,) = notes(run)
     assert note.text == f"{RS}: create pods meets {error}"
-    assert note.data == {"fault": "callError", "error": error, "agent": RS, "name": ""}
+    told = {"fault": "callError", "number": 1, "error": error, "agent": RS, "name": ""}
+    assert note.data == told
     assert note.t == pytest.approx(0.015, abs=0.01)
     first = creates(run)[0].t
     assert (first == note.t) is done
@@ -242,7 +243,7 @@ def test_a_crash_after_the_kth_write_leaves_exactly_k() -> None:
         run = hurt(CrashManager(after_write=k, restart_after=None), objects=[replica_set(8)])
         assert run.cluster.transport.writes == k
         (note,) = notes(run)
-        assert note.data == {"fault": "crashManager", "writes": k}
+        assert note.data == {"fault": "crashManager", "number": 1, "writes": k}
         later = [r for r in run.cluster.trace.records if r.t > note.t]
         mine = [r for r in later if isinstance(r, QueueOp | SyncEnd | Delivery)]
         assert not mine

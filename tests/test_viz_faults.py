@@ -93,10 +93,17 @@ def test_two_faults_at_once_are_told_apart() -> None:
     assert spans(*both) == [("crashManager", 5, 6), ("staleCache", 5, 9)]
 
 
+def test_two_faults_of_one_kind_at_once_end_each_at_its_own_end() -> None:
+    both = ClockSkew(ahead=5, at=3, until=9), ClockSkew(ahead=7, at=4, until=6)
+    assert spans(*both) == [("clockSkew", 3, 9), ("clockSkew", 4, 6)]
+    death = NodeDeath(node=1, at=4, return_after=9), NodeDeath(node=2, at=5, return_after=2)
+    assert spans(*death) == [("nodeDeath", 4, 13), ("nodeDeath", 5, 7)]
+
+
 def test_a_trace_without_faults_has_no_spans() -> None:
     assert fault_spans(CALM.cluster.trace, 20) == []
     trace = Trace()
-    trace.write(Note(3.0, "fault", "something lasts", {"fault": "latency"}))
+    trace.write(Note(3.0, "fault", "something lasts", {"fault": "latency", "number": 1}))
     assert fault_spans(trace, 9.0) == [Span("latency", 3.0, 9.0)]
 
 

@@ -105,6 +105,13 @@ def _deployment(cluster: Cluster, course: Course, end: float, settled: bool) -> 
     points = course.window(end)
     numbers = _numbers(course, points, stop)
     facts += _sizes(d, points, numbers)
+    if (short := _short(course)) is not None:
+        numbers["short"] = short
+        again = "the end" if short["to"] is None else stamp(short["to"])
+        facts.append(
+            f"later only {short['available']} of {short['wanted']} available "
+            f"(fewer than wanted from {stamp(short['from'])} to {again})"
+        )
     data = _data(d, state, why, course.changed, course.finished, seconds)
     data |= {"notAvailable": [pod.metadata.name for pod in missing], **numbers}
     return Answer(subject, state, head, tuple(facts), data)
@@ -219,6 +226,22 @@ def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]
         "lowestAt": max(least.t, course.changed),
         "promised": lowest.floor,
         "secondsBelow": round(below, 3),
+    }
+
+
+def _short(course: Course) -> dict[str, Any] | None:
+    """Return how many pods a finished rollout lost, from when, until it had all again."""
+    after = [p for p in course.points if course.finished is not None and p.t > course.finished]
+    short = [i for i, p in enumerate(after) if p.available < p.wanted]
+    if not short:
+        return None
+    least = min((after[i] for i in short), key=lambda p: p.available - p.wanted)
+    again = next((p.t for p in after[short[-1] + 1 :]), None)
+    return {
+        "available": least.available,
+        "wanted": least.wanted,
+        "from": after[short[0]].t,
+        "to": again,
     }
 
 

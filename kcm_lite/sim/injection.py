@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -35,16 +36,55 @@ End = float | None
 """The second at which a fault ends; None: never."""
 
 
+class Harm:
+    """A fault that has begun.
+
+    Attributes:
+        cluster: Whose.
+        fault: What is wrong.
+        number: Which of the cluster's faults it is.
+        plans: What is still to come of it.
+    """
+
+    def __init__(self, cluster: Cluster, fault: faults.Fault, number: int) -> None:
+        self.cluster, self.fault, self.number = cluster, fault, number
+        self.plans: list[asyncio.TimerHandle | asyncio.Task[Any]] = []
+
+    def later(self, delay: float, act: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
+        """Act some seconds from now, unless the plan is cancelled."""
+
+        def do() -> None:
+            self.plans.remove(plan)
+            act(*args)
+
+        plan: asyncio.TimerHandle = self.cluster.clock.call_later(delay, do)
+        self.plans.append(plan)
+        return plan
+
+    def note(self, text: str, **data: Any) -> None:
+        """Record what happens; ``over`` says of what follows whether the harm ends with it."""
+        data = {"fault": self.fault.fault, "number": self.number, **data}
+        self.cluster.trace.write(Note(self.cluster.now, SOURCE, text, data))
+
+
 class Injection:
     """The faults of a cluster.
 
     Attributes:
         waiting: How many have not begun.
+        begun: The others.
     """
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster, self.seed = cluster, seed
         self.count = self.waiting = 0
+        self.begun: list[Harm] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to come of them."""
+        plans = [plan for harm in self.begun for plan in harm.plans]
+        return self.waiting > 0 or any(not plan.cancelled() for plan in plans)
 
     def add(self, fault: faults.Fault) -> None:
         """Let a fault happen when it says; at once, if that is past.
@@ -58,31 +98,29 @@ class Injection:
             text = f"got {over:g}, and it is t={cluster.now:g} already"
             raise BadInput([Problem("until", text)])
         self.count += 1
+        harm = Harm(cluster, fault, self.count)
         rng = Random(f"{self.seed}/fault/{self.count}")
         self.waiting += 1
         if fault.after_write is not None:
-            cluster.transport.triggers.append((fault.after_write, lambda: self._begin(fault, rng)))
+            cluster.transport.triggers.append((fault.after_write, lambda: self._begin(harm, rng)))
         elif fault.at > cluster.now:
-            cluster.clock.call_at(fault.at, self._begin, fault, rng)
+            cluster.clock.call_at(fault.at, self._begin, harm, rng)
         else:
-            self._begin(fault, rng)
+            self._begin(harm, rng)
 
-    def _begin(self, fault: faults.Fault, rng: Random) -> None:
+    def _begin(self, harm: Harm, rng: Random) -> None:
         self.waiting -= 1
-        clock = self.cluster.clock
-        end = fault.end(clock.time()) if isinstance(fault, faults.Window) else None
-        undo = BEGIN[type(fault)](self, fault, rng, end)
+        self.begun.append(harm)
+        fault, now = harm.fault, self.cluster.now
+        end = fault.end(now) if isinstance(fault, faults.Window) else None
+        undo = BEGIN[type(fault)](harm, fault, rng, end)
         if undo is not None and end is not None:
-            clock.call_at(end, self._end, fault, undo)
+            harm.later(end - now, _end, harm, undo)
 
-    def _end(self, fault: faults.Fault, undo: Undo) -> None:
-        undo()
-        self.note(fault, f"{fault.fault} is over", over=True)
 
-    def note(self, fault: faults.Fault, text: str, **data: Any) -> None:
-        """Record what a fault does; ``over`` says of what follows whether the harm ends with it."""
-        data = {"fault": fault.fault, **data}
-        self.cluster.trace.write(Note(self.cluster.now, SOURCE, text, data))
+def _end(harm: Harm, undo: Undo) -> None:
+    undo()
+    harm.note(f"{harm.fault.fault} is over", over=True)
 
 
 def chance(rate: float, rng: Random) -> bool:
@@ -146,7 +184,7 @@ def fate_of(fault: faults.CallError, request: Request) -> Fate:
             return Fate(ServerTimeout(HTTP_TIMEOUT), done, fault.after)
 
 
-def call_error(self: Injection, fault: faults.CallError, rng: Random, end: End) -> Undo:
+def call_error(harm: Harm, fault: faults.CallError, rng: Random, end: End) -> Undo:
     """Let calls fail."""
     left = fault.times
 
@@ -161,15 +199,15 @@ def call_error(self: Injection, fault: faults.CallError, rng: Random, end: End) 
         left = None if left is None else left - 1
         resource = "/".join(filter(None, (BY_TYPE[request.type].plural, request.subresource)))
         text = f"{request.agent}: {request.verb} {resource} meets {fault.error}"
-        self.note(fault, text, error=fault.error, agent=request.agent, name=request.name)
+        harm.note(text, error=fault.error, agent=request.agent, name=request.name)
         return fate_of(fault, request)
 
-    return standing(self.cluster.transport.failing, judge)
+    return standing(harm.cluster.transport.failing, judge)
 
 
-def latency(self: Injection, fault: faults.Latency, rng: Random, end: End) -> Undo:
+def latency(harm: Harm, fault: faults.Latency, rng: Random, end: End) -> Undo:
     """Let calls and watch events take another time."""
-    wire, undo = self.cluster.transport, list[Undo]()
+    wire, undo = harm.cluster.transport, list[Undo]()
     if (call := fault.call) is not None:
 
         def call_time(request: Request) -> float | None:
@@ -183,7 +221,7 @@ def latency(self: Injection, fault: faults.Latency, rng: Random, end: End) -> Un
             return max(0.0, draw(way, rng) - wire.latency.watch) if mine(kind) else 0.0
 
         undo.append(standing(wire.watch_times, watch_time))
-    self.note(fault, f"other latencies {what(fault.resource)}{until(end)}")
+    harm.note(f"other latencies {what(fault.resource)}{until(end)}")
 
     def undo_all() -> None:
         for act in undo:
@@ -195,141 +233,143 @@ def latency(self: Injection, fault: faults.Latency, rng: Random, end: End) -> Un
 # ---- watches
 
 
-def watch_lag(self: Injection, fault: faults.WatchLag, rng: Random, end: End) -> Undo:
+def watch_lag(harm: Harm, fault: faults.WatchLag, rng: Random, end: End) -> Undo:
     """Let watch events come later."""
     mine = watches_of(fault.resource)
 
     def late(kind: type[Object]) -> float:
         return draw(fault.seconds, rng) if mine(kind) else 0.0
 
-    self.note(fault, f"watches {what(fault.resource)} lag behind{until(end)}")
-    return standing(self.cluster.transport.watch_times, late)
+    harm.note(f"watches {what(fault.resource)} lag behind{until(end)}")
+    return standing(harm.cluster.transport.watch_times, late)
 
 
-def stall_watch(self: Injection, fault: faults.StallWatch, rng: Random, end: End) -> Undo:
+def stall_watch(harm: Harm, fault: faults.StallWatch, rng: Random, end: End) -> Undo:
     """Hold watch events back until the end."""
-    mine, clock = watches_of(fault.resource), self.cluster.clock
+    mine, clock = watches_of(fault.resource), harm.cluster.clock
     assert end is not None
 
     def held(kind: type[Object]) -> float:
         return end - clock.time() if mine(kind) else 0.0
 
-    self.note(fault, f"watches {what(fault.resource)} are silent{until(end)}")
-    return standing(self.cluster.transport.watch_times, held)
+    harm.note(f"watches {what(fault.resource)} are silent{until(end)}")
+    return standing(harm.cluster.transport.watch_times, held)
 
 
-def drop_watch(self: Injection, fault: faults.DropWatch, rng: Random, end: End) -> Undo | None:
+def drop_watch(harm: Harm, fault: faults.DropWatch, rng: Random, end: End) -> Undo | None:
     """Break watches."""
-    wire, mine = self.cluster.transport, watches_of(fault.resource)
+    wire, mine = harm.cluster.transport, watches_of(fault.resource)
     broken = wire.break_watches(mine, expired=fault.expired)
     many = "1 watch breaks" if broken == 1 else f"{broken} watches break"
     gone = ", and the server has forgotten where they were" if fault.expired else ""
     refused = f"; new ones are refused{until(end)}" if end is not None else ""
-    self.note(fault, f"{many} ({what(fault.resource)}){gone}{refused}", broken=broken)
+    harm.note(f"{many} ({what(fault.resource)}){gone}{refused}", broken=broken)
     return None if end is None else standing(wire.refusing, mine)
 
 
-def duplicate_events(self: Injection, fault: faults.DuplicateEvents, rng: Random, end: End) -> Undo:
+def duplicate_events(harm: Harm, fault: faults.DuplicateEvents, rng: Random, end: End) -> Undo:
     """Let watch events come twice."""
     mine = watches_of(fault.resource)
-    self.note(fault, f"watch events {what(fault.resource)} come twice{until(end)}")
-    rules = self.cluster.transport.doubling
+    harm.note(f"watch events {what(fault.resource)} come twice{until(end)}")
+    rules = harm.cluster.transport.doubling
     return standing(rules, lambda kind: mine(kind) and chance(fault.rate, rng))
 
 
 # ---- the manager
 
 
-def stale_cache(self: Injection, fault: faults.StaleCache, rng: Random, end: End) -> Undo:
+def stale_cache(harm: Harm, fault: faults.StaleCache, rng: Random, end: End) -> Undo:
     """Let a manager that starts read an older replica."""
-    cluster, store = self.cluster, self.cluster.server.store
+    cluster, store = harm.cluster, harm.cluster.server.store
     version = version_at(store, cluster.trace.records, cluster.now - fault.behind) - fault.versions
     version = max(version, 1)
     assert end is not None
     text = f"a manager that starts reads a replica that is {store.revision - version} changes"
-    self.note(fault, f"{text} behind{until(end)}", version=version)
+    harm.note(f"{text} behind{until(end)}", version=version)
     return standing(cluster.manager.ways, lambda: OlderReplica(cluster.transport, version, end))
 
 
-def crash_manager(self: Injection, fault: faults.CrashManager, rng: Random, end: End) -> None:
+def crash_manager(harm: Harm, fault: faults.CrashManager, rng: Random, end: End) -> None:
     """Kill the manager, and start it again."""
-    manager, clock = self.cluster.manager, self.cluster.clock
+    manager = harm.cluster.manager
     if not manager.alive:
-        self.note(fault, "no manager runs that could crash")
+        harm.note("no manager runs that could crash")
         return
     back = fault.restart_after
     again = "" if back is None else f", a new one starts in {back:g} s"
-    self.note(fault, f"the manager crashes{again}", writes=self.cluster.transport.writes)
+    harm.note(f"the manager crashes{again}", writes=harm.cluster.transport.writes)
     manager.kill()
     if back is not None:
-        clock.call_later(back, restart, self, fault)
+        harm.later(back, restart, harm)
 
 
-def restart(self: Injection, fault: faults.Fault) -> None:
+def restart(harm: Harm) -> None:
     """Start the manager, unless somebody else did."""
-    if not self.cluster.manager.alive:
-        self.note(fault, "the manager starts", over=True)
-        self.cluster.manager.start()
+    if not harm.cluster.manager.alive:
+        harm.note("the manager starts", over=True)
+        harm.cluster.manager.start()
 
 
-def lose_lease(self: Injection, fault: faults.LoseLease, rng: Random, end: End) -> None:
+def lose_lease(harm: Harm, fault: faults.LoseLease, rng: Random, end: End) -> None:
     """Let another manager take over."""
-    manager, clock = self.cluster.manager, self.cluster.clock
+    manager = harm.cluster.manager
     if not manager.alive:
-        self.note(fault, "no manager runs that could lose its lease")
+        harm.note("no manager runs that could lose its lease")
         return
     old, late = manager.processes, fault.overlap > 0
 
     def stop() -> None:
-        self.note(fault, "the manager that has lost its lease ends", over=late)
+        harm.note("the manager that has lost its lease ends", over=late)
         manager.kill(old)
 
     def take_over() -> None:
-        self.note(fault, "another manager leads", over=not late)
+        harm.note("another manager leads", over=not late)
         manager.start()
 
     later = fault.taken_over_after
-    self.note(fault, f"the manager loses its lease; another one leads in {later:g} s")
+    harm.note(f"the manager loses its lease; another one leads in {later:g} s")
     if not late:
         stop()
-    clock.call_later(later, take_over)
+    harm.later(later, take_over)
     if late:
-        clock.call_later(later + fault.overlap, stop)
+        harm.later(later + fault.overlap, stop)
 
 
-def clock_skew(self: Injection, fault: faults.ClockSkew, rng: Random, end: End) -> Undo:
+def clock_skew(harm: Harm, fault: faults.ClockSkew, rng: Random, end: End) -> Undo:
     """Set the manager's wall clock wrong."""
-    manager = self.cluster.manager
+    manager = harm.cluster.manager
     manager.set_ahead(manager.ahead + fault.ahead)
     side = "ahead" if fault.ahead >= 0 else "behind"
-    self.note(fault, f"the manager's clock is {abs(fault.ahead):g} s {side}{until(end)}")
+    harm.note(f"the manager's clock is {abs(fault.ahead):g} s {side}{until(end)}")
     return lambda: manager.set_ahead(manager.ahead - fault.ahead)
 
 
 # ---- nodes and pods
 
 
-def node_death(self: Injection, fault: faults.NodeDeath, rng: Random, end: End) -> None:
+def node_death(harm: Harm, fault: faults.NodeDeath, rng: Random, end: End) -> None:
     """Let a machine fall silent."""
-    die(self.cluster, fault, partial(self.note, fault, node=fault.node))
+    die(harm.cluster, fault, partial(harm.note, node=fault.node), harm.later)
 
 
-def pod_chaos(self: Injection, fault: faults.PodChaos, rng: Random, end: End) -> Undo:
+def pod_chaos(harm: Harm, fault: faults.PodChaos, rng: Random, end: End) -> Undo:
     """Hit pods at random."""
 
     async def strike() -> None:
         while True:
-            await self.cluster.clock.sleep(draw(fault.every, rng), background=True)
-            if victims := list(hittable(self.cluster, fault.selector or {})):
+            await harm.cluster.clock.sleep(draw(fault.every, rng), background=True)
+            if victims := list(hittable(harm.cluster, fault.selector or {})):
                 seen = rng.choice(victims)
                 name = seen.pod.metadata.name
-                self.note(fault, f"Pod/{name}: {fault.effect}", pod=name)
-                hit(self.cluster, seen, fault.effect)
+                harm.note(f"Pod/{name}: {fault.effect}", pod=name)
+                hit(harm.cluster, seen, fault.effect)
 
-    self.note(fault, f"pods are hit at random: {fault.effect}{until(end)}")
-    task = self.cluster.clock.spawn(strike(), name="pod chaos")
+    harm.note(f"pods are hit at random: {fault.effect}{until(end)}")
+    task = harm.cluster.clock.spawn(strike(), name="pod chaos")
+    harm.plans.append(task)
 
     def stop() -> None:
+        harm.plans.remove(task)
         task.cancel()
 
     return stop

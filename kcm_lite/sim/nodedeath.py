@@ -8,6 +8,7 @@ deleted. They stay, terminating, until the machine is back.
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
 
-def die(cluster: Cluster, fault: NodeDeath, note: Callable[..., None]) -> None:
+def die(
+    cluster: Cluster, fault: NodeDeath, note: Callable[..., None], later: Callable[..., TimerHandle]
+) -> None:
     """Let a machine fall silent now, and plan what follows."""
-    name, clock = node_name(fault.node), cluster.clock
+    name = node_name(fault.node)
     machine = cluster.machines.by_name.get(name)
     if machine is None or machine.frozen:
         note(f"Node/{name} is not there, or dead already")
@@ -34,8 +37,8 @@ def die(cluster: Cluster, fault: NodeDeath, note: Callable[..., None]) -> None:
     note(f"Node/{name} dies")
     cluster.machines.set_frozen(name, True)
     plans = [
-        clock.call_later(fault.detected_after, _detect, cluster, name),
-        clock.call_later(fault.evicted_after, _evict, cluster, name),
+        later(fault.detected_after, _detect, cluster, name),
+        later(fault.evicted_after, _evict, cluster, name),
     ]
 
     def come_back() -> None:
@@ -45,7 +48,7 @@ def die(cluster: Cluster, fault: NodeDeath, note: Callable[..., None]) -> None:
         _return(cluster, name)
 
     if fault.return_after is not None:
-        clock.call_later(fault.return_after, come_back)
+        later(fault.return_after, come_back)
 
 
 def _pods(cluster: Cluster, name: str) -> Iterator[Pod]:

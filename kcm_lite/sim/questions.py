@@ -16,13 +16,15 @@ from kcm_lite.api.apps import Deployment, ReplicaSet
 from kcm_lite.api.batch import Job
 from kcm_lite.api.core import Container, ReplicationController
 from kcm_lite.api.meta import Object, replace
+from kcm_lite.api.yaml import ManifestError, load_documents
+from kcm_lite.sim.actions import ACTIONS
 from kcm_lite.sim.chance import Range
 from kcm_lite.sim.check import BadInput, Problem, nearest, show
 from kcm_lite.sim.kinds import Unknown, resource_named
 from kcm_lite.sim.manifests import Inert
 from kcm_lite.sim.profile import EXIT_AFTER, Exit, Match, Override
 from kcm_lite.sim.scenario import Scenario
-from kcm_lite.sim.steps import Step
+from kcm_lite.sim.steps import Step, check_action
 
 DURATION = 10.0
 """Seconds that a Job's pods run if nobody says how long."""
@@ -56,6 +58,7 @@ class Questions:
     exit_code: int | None = None
     fail: Fraction | None = None
     duration: Span | None = None
+    do: tuple[str, ...] = ()
 
 
 NO_QUESTIONS = Questions()
@@ -69,8 +72,12 @@ KINDS: dict[str, tuple[type[Object], ...]] = {
     "exit_code": ENDING,
     "fail": ENDING,
     "duration": ENDING,
+    "do": WORKLOADS,
 }
 """About which kinds each question can be."""
+
+TIMED = {"set_image", "scale", "do"}
+"""Those that happen at a moment."""
 
 
 def flag(name: str) -> str:
@@ -97,8 +104,8 @@ def check_use(questions: Questions, *, scenario: bool) -> None:
         problems = [Problem(flag(name), where) for name in [*names, *extra]]
     elif questions.target is not None and not names:
         problems.append(Problem("--target", f"goes with {', '.join(map(flag, KINDS))}"))
-    if not scenario and questions.at is not None and not {"set_image", "scale"} & {*names}:
-        problems.append(Problem("--at", "goes with --set-image and --scale"))
+    if not scenario and questions.at is not None and not TIMED & {*names}:
+        problems.append(Problem("--at", "goes with --set-image, --scale and --do"))
     if questions.fail is not None and questions.exit_code == 0:
         problems.append(Problem("--fail", "pods that fail have an exit code other than 0"))
     if problems:
@@ -125,16 +132,20 @@ def ask(
     overrides = [_ends(Match(owner="Job"), 0, DURATION)] if jobs else []
     steps: list[Step] = []
     if names:
-        target = find_target(objects, questions, scenario.namespace)
-        problems = _misfits(target, names)
-        if not problems:
-            steps = _steps(target, questions, problems)
+        problems: list[Problem] = []
+        steps = _done(objects, questions, scenario.namespace, problems)
+        if {*names} != {"do"}:
+            target = find_target(objects, questions, scenario.namespace)
+            problems += _misfits(target, names)
+            if not problems:
+                steps += _steps(target, questions, problems)
+                overrides += _overrides(target, questions)
         if scenario.until < (questions.at or 0) and ends:
             text = f"is after the end of the run (--until {scenario.until:g})"
             problems.append(Problem("--at", text))
         if problems:
             raise BadInput(problems)
-        overrides += _overrides(target, questions)
+    steps.sort(key=lambda step: step.at)
     profile = replace(scenario.profile, overrides=(*scenario.profile.overrides, *overrides))
     scenario = with_fields(scenario, profile=profile, actions=(*scenario.actions, *steps))
     if (names or jobs) and not ends:
@@ -213,6 +224,40 @@ def _steps(target: Workload, questions: Questions, problems: list[Problem]) -> l
     if steps and not target.metadata.name:
         problems.append(Problem(steps[0].where, f"{name_of(target)} has no name yet"))
     return steps
+
+
+def _done(
+    objects: Sequence[Object | Inert],
+    questions: Questions,
+    namespace: str,
+    problems: list[Problem],
+) -> list[Step]:
+    """Return the actions that ``--do`` names: about the target, unless they say of what."""
+    steps = []
+    for text in questions.do:
+        raw = _action(text)
+        raw.setdefault("at", AT if questions.at is None else questions.at)
+        action = ACTIONS.get(raw["do"])
+        if action is not None and {"kind", "name"} <= {*action.required} - {*raw}:
+            target = find_target(objects, questions, namespace)
+            raw |= {"kind": target.KIND, "name": target.metadata.name}
+            if "namespace" in action.fields:
+                raw["namespace"] = target.metadata.namespace
+        step = check_action(raw, f"--do {raw['do']}", problems, namespace=namespace)
+        steps += [step] if step is not None else []
+    return steps
+
+
+def _action(text: str) -> dict[str, Any]:
+    """Read an action as a scenario has it, in a line: ``undo, at: 60``."""
+    try:
+        (document,) = load_documents(f"{{do: {text}}}", "--do")
+        if isinstance(document.raw.get("do"), str):
+            return {**document.raw}
+    except (ManifestError, ValueError):
+        pass  # said below
+    want = 'an action, and its keys: "undo, at: 60"'
+    raise BadInput([Problem("--do", f"got {show(text)}, want {want}")])
 
 
 def new_images(target: Any, texts: Sequence[str], problems: list[Problem]) -> dict[str, str]:

@@ -372,7 +372,7 @@ def at_rest(cluster: Cluster) -> bool:
 
     A Job that will be deleted some time after its end is not at rest.
     """
-    if cluster.faults.waiting or any(s.deleting for s in cluster.kubelets.pods.values()):
+    if cluster.faults.busy or any(s.deleting for s in cluster.kubelets.pods.values()):
         return False
     for kind in (Deployment, ReplicaSet, ReplicationController):
         if any(verdict_of(obj) != "complete" for obj in cluster.objects(kind, namespace="")):

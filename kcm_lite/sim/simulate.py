@@ -75,6 +75,7 @@ class Options:
     until: float | None = None
     seed: int | None = None
     nodes: int | None = None
+    release: str | None = None
     qps: float | None = None
     burst: int | None = None
     questions: Questions = NO_QUESTIONS
@@ -109,7 +110,7 @@ def read_input(options: Options) -> Scenario:
         raise BadInput([Problem(", ".join(options.paths), "nothing to simulate in it")])
     chosen = {
         name: value
-        for name in ("until", "seed", "nodes", "qps", "burst")
+        for name in ("until", "seed", "nodes", "release", "qps", "burst")
         if (value := getattr(options, name)) is not None
     }
     scenario = replace(scenario, **chosen)

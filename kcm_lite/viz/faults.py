@@ -56,17 +56,17 @@ class Span(NamedTuple):
 def fault_spans(trace: Trace, end: float) -> list[Span]:
     """Return when which fault was at work, read from its notes; what never ended, to the end."""
     spans: list[Span] = []
-    since: dict[str, float] = {}
+    since: dict[tuple[str, int], float] = {}
     for note in trace.of(Note, source="fault"):
-        fault = note.data["fault"]
-        over = note.data.get("over")
+        fault, over = note.data["fault"], note.data.get("over")
+        key = fault, note.data["number"]
         if over:
-            spans.append(Span(fault, since.pop(fault, note.t), note.t))
+            spans.append(Span(fault, since.pop(key, note.t), note.t))
         elif over is None:
-            if fault in MOMENTS or fault in since:
+            if fault in MOMENTS or key in since:
                 spans.append(Span(fault, note.t, note.t))
-            since.setdefault(fault, note.t)
-    spans += (Span(f, begin, end) for f, begin in since.items() if f not in MOMENTS)
+            since.setdefault(key, note.t)
+    spans += (Span(f, begin, end) for (f, _), begin in since.items() if f not in MOMENTS)
     return sorted(dict.fromkeys(spans), key=lambda span: span.begin)
 
 
