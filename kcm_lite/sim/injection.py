@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kcm_lite.api.errors import InternalError, ServerTimeout, TooManyRequests
 from kcm_lite.api.meta import Object
@@ -20,11 +20,9 @@ from kcm_lite.sim.durations import stamp
 from kcm_lite.sim.faultywire import Fate, WatchRule
 from kcm_lite.sim.nodedeath import die
 from kcm_lite.sim.olderreplica import OlderReplica, version_at
+from kcm_lite.sim.parts import Parts
 from kcm_lite.sim.podchaos import hit, hittable
 from kcm_lite.trace import Note
-
-if TYPE_CHECKING:
-    from kcm_lite.sim.cluster import Cluster
 
 T = TypeVar("T")
 SOURCE = "fault"
@@ -46,7 +44,7 @@ class Harm:
         plans: What is still to come of it.
     """
 
-    def __init__(self, cluster: Cluster, fault: faults.Fault, number: int) -> None:
+    def __init__(self, cluster: Parts, fault: faults.Fault, number: int) -> None:
         self.cluster, self.fault, self.number = cluster, fault, number
         self.plans: list[asyncio.TimerHandle | asyncio.Task[Any]] = []
 
@@ -75,7 +73,7 @@ class Injection:
         begun: The others.
     """
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Parts, seed: int) -> None:
         self.cluster, self.seed = cluster, seed
         self.count = self.waiting = 0
         self.begun: list[Harm] = []

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from kcm_lite.api.core import Node, Pod
 from kcm_lite.api.meta import replace
 from kcm_lite.reconcile.podutil import is_pod_active
 from kcm_lite.sim.faults import NodeDeath
 from kcm_lite.sim.nodes import node_name, with_ready
+from kcm_lite.sim.parts import Parts
 from kcm_lite.sim.verdicts import is_ready
-
-if TYPE_CHECKING:
-    from kcm_lite.sim.cluster import Cluster
 
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
 
 def die(
-    cluster: Cluster, fault: NodeDeath, note: Callable[..., None], later: Callable[..., TimerHandle]
+    cluster: Parts, fault: NodeDeath, note: Callable[..., None], later: Callable[..., TimerHandle]
 ) -> None:
     """Let a machine fall silent now, and plan what follows."""
     name = node_name(fault.node)
@@ -51,19 +48,19 @@ def die(
         later(fault.return_after, come_back)
 
 
-def _pods(cluster: Cluster, name: str) -> Iterator[Pod]:
+def _pods(cluster: Parts, name: str) -> Iterator[Pod]:
     """Yield the pods of a node, in the order of their creation."""
     for seen in cluster.kubelets.pods.values():
         if seen.pod.spec.node_name == name:
             yield seen.pod
 
 
-def _node(cluster: Cluster, name: str) -> Node | None:
-    nodes = cluster.objects(Node, namespace="")
+def _node(cluster: Parts, name: str) -> Node | None:
+    nodes = cluster.server.list(Node).items
     return next((node for node in nodes if node.metadata.name == name), None)
 
 
-def _detect(cluster: Cluster, name: str) -> None:
+def _detect(cluster: Parts, name: str) -> None:
     """The node is Unknown, and its pods are not ready."""
     node, now = _node(cluster, name), cluster.clock.timestamp()
     if node is None:
@@ -90,7 +87,7 @@ def _detect(cluster: Cluster, name: str) -> None:
             cluster.server.update(unready, subresource="status", agent=LIFECYCLE)
 
 
-def _evict(cluster: Cluster, name: str) -> None:
+def _evict(cluster: Parts, name: str) -> None:
     """The node's pods are deleted."""
     for pod in list(_pods(cluster, name)):
         if is_pod_active(pod):
@@ -98,7 +95,7 @@ def _evict(cluster: Cluster, name: str) -> None:
             cluster.server.delete(Pod, meta.namespace, meta.name, agent=EVICTION)
 
 
-def _return(cluster: Cluster, name: str) -> None:
+def _return(cluster: Parts, name: str) -> None:
     """The node reports again, and its kubelet does what was due."""
     if name not in cluster.machines.by_name:
         return

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kcm_lite.api.core import Pod
 from kcm_lite.api.errors import StatusError
 from kcm_lite.api.request import Request
+from kcm_lite.sim.parts import Parts
 from kcm_lite.sim.podstatus import Seen
-
-if TYPE_CHECKING:
-    from kcm_lite.sim.cluster import Cluster
 
 CHAOS = "chaos"
 """The agent that deletes and evicts them."""
 
 
-def matching(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
+def matching(cluster: Parts, selector: Mapping[str, str]) -> Iterator[Seen]:
     """Yield the pods of the cluster's namespace that match, in the order of their creation."""
     for seen in cluster.kubelets.pods.values():
         meta = seen.pod.metadata
@@ -26,14 +23,14 @@ def matching(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
             yield seen
 
 
-def hittable(cluster: Cluster, selector: Mapping[str, str]) -> Iterator[Seen]:
+def hittable(cluster: Parts, selector: Mapping[str, str]) -> Iterator[Seen]:
     """Yield those of them that run."""
     for seen in matching(cluster, selector):
         if seen.started is not None and not seen.done and not seen.deleting:
             yield seen
 
 
-def evict(cluster: Cluster, seen: Seen, agent: str = "user") -> None:
+def evict(cluster: Parts, seen: Seen, agent: str = "user") -> None:
     """Evict a pod.
 
     Raises:
@@ -52,7 +49,7 @@ def evict(cluster: Cluster, seen: Seen, agent: str = "user") -> None:
     )
 
 
-def hit(cluster: Cluster, seen: Seen, effect: str) -> None:
+def hit(cluster: Parts, seen: Seen, effect: str) -> None:
     """Do something bad to a pod."""
     meta = seen.pod.metadata
     match effect:
