@@ -16,7 +16,7 @@ from typing import Any
 
 from kcm_lite.api.core import Binding, Container, ObjectReference, Pod, PodSpec
 from kcm_lite.api.meta import Condition, ObjectMeta, replace
-from kcm_lite.api.request import Request
+from kcm_lite.api.request import Request, WatchEvent
 from kcm_lite.apiserver.server import APIServer
 from kcm_lite.apiserver.transport import InMemoryTransport
 from kcm_lite.clock import VirtualClock
@@ -52,7 +52,8 @@ def server_only(pods: int, trace: Trace | None) -> float:
     """CPU seconds without a wire: the server's own work."""
     clock = VirtualClock()
     server = APIServer(clock, trace=trace)
-    server.subscribe(Pod, [].append)
+    seen: list[WatchEvent] = []
+    server.subscribe(Pod, seen.append)
 
     async def call(request: Request) -> Any:
         return server.handle(request)

@@ -53,7 +53,7 @@ class FakeWatch:
         while not self.queue:
             self.waiter = asyncio.get_running_loop().create_future()
             await self.waiter
-        item = self.queue.popleft()
+        item: list[WatchEvent] | Exception = self.queue.popleft()
         if isinstance(item, Exception):
             raise item
         return item

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -49,10 +50,11 @@ def test_fields_of_a_gate_that_is_off_are_read_and_dropped() -> None:
 def test_counts_of_a_lease(spec: LeaseSpec, causes: list[tuple[str, str]]) -> None:
     api = APIServer(VirtualClock())
     stored = api.create(Lease(metadata=META))
-    for write in (
+    writes: list[Callable[[], Lease]] = [
         lambda: api.create(Lease(metadata=replace(META, name="new"), spec=spec)),
         lambda: api.update(replace(stored, spec=spec)),
-    ):
+    ]
+    for write in writes:
         if not causes:
             write()
             continue

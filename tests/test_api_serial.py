@@ -191,6 +191,9 @@ def rs(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": spec}
 
 
+ODD_KEY: dict[Any, Any] = {**rs(), 3: "x"}
+
+
 def with_container(container: Any) -> dict[str, Any]:
     return rs(template={"spec": {"containers": [{"name": "a"}, container]}})
 
@@ -235,7 +238,7 @@ def with_container(container: Any) -> dict[str, Any]:
             ' got "2026-02-30T00:00:00Z"',
         ),
         ({**rs(), "metadata": "x"}, "metadata: expected map, got str"),
-        ({**rs(), 3: "x"}, "expected str as a name, got int"),
+        (ODD_KEY, "expected str as a name, got int"),
         ([], "expected map, got list"),
         ("x", "expected map, got str"),
         ({}, "kind: missing; it says what the object is"),

@@ -22,7 +22,7 @@ STRATEGY = STRATEGIES[Job]
 
 def stored(**spec: Any) -> Job:
     """A Job as the server keeps it."""
-    job = STRATEGY.default(decode(manifest(**spec), Job))
+    job: Job = STRATEGY.default(decode(manifest(**spec), Job))
     meta = replace(job.metadata, namespace="ns", uid=UID, resource_version="1")
     job = STRATEGY.prepare_for_create(replace(job, metadata=meta))
     assert not STRATEGY.validate(job)
@@ -45,12 +45,12 @@ def changed(job: Job, **fields: Any) -> Job:
     return replace(job, status=replace(job.status, **fields))
 
 
-DONE = {
+DONE: dict[str, Any] = {
     "conditions": conditions("SuccessCriteriaMet", "Complete"),
     "start_time": START,
     "completion_time": START + timedelta(seconds=5),
 }
-FAILED = {"conditions": conditions("FailureTarget", "Failed"), "start_time": START}
+FAILED: dict[str, Any] = {"conditions": conditions("FailureTarget", "Failed"), "start_time": START}
 
 
 @pytest.mark.parametrize("fields", [DONE, FAILED, {"active": 2, "ready": 2, "failed": 1}])
@@ -263,7 +263,7 @@ def test_only_completions_and_parallelism_together_are_elastic() -> None:
 def test_generated_labels_reach_a_job_that_took_its_template_s() -> None:
     raw = manifest()
     raw["spec"]["template"]["metadata"] = {"labels": {"app": "a"}}
-    job = STRATEGY.default(decode(raw, Job))
+    job: Job = STRATEGY.default(decode(raw, Job))
     job = STRATEGY.prepare_for_create(replace(job, metadata=replace(job.metadata, uid=UID)))
     assert job.metadata.labels == job.spec.template.metadata.labels
     assert job.metadata.labels["batch.kubernetes.io/job-name"] == "batch"

@@ -64,7 +64,7 @@ def test_timestamps_are_whole_seconds() -> None:
     box.clock.run_for(1.7)
     marked = box.server.delete(Pod, "default", "a", DeleteOptions(grace_period_seconds=2))
     assert marked.metadata.deletion_timestamp == box.clock.timestamp() + timedelta(seconds=2)
-    assert marked.metadata.deletion_timestamp.microsecond == 0  # type: ignore[union-attr]
+    assert marked.metadata.deletion_timestamp.microsecond == 0
 
 
 @pytest.mark.parametrize("grace", [None, 0, 30, 100])

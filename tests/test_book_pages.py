@@ -14,8 +14,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "book"
 NOTEBOOKS: dict[str, Any] = {
-    path.stem: nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    for path in sorted(BOOK.glob("*.ipynb"))
+    path.stem: nbformat.read(path, as_version=4) for path in sorted(BOOK.glob("*.ipynb"))
 }
 PARTS = (
     "**You will be able to**",

@@ -10,6 +10,7 @@ from kcm_lite.api.apps import ReplicaSet
 from kcm_lite.api.core import Node, Pod
 from kcm_lite.api.errors import NotFound
 from kcm_lite.api.meta import ObjectMeta, object_key, split_key
+from kcm_lite.api.selectors import selector_from_set
 from kcm_lite.client.cache import (
     CONTROLLER_UID_INDEX,
     NAMESPACE_INDEX,
@@ -155,9 +156,7 @@ def test_cached_objects_cannot_be_changed() -> None:
         found.metadata.name = "b"  # type: ignore[misc]
 
 
-class HasApp:
-    def matches(self, labels: Any, /) -> bool:
-        return labels.get("app") == "x"
+HAS_APP = selector_from_set({"app": "x"})
 
 
 def test_a_lister_reads_the_cache() -> None:
@@ -167,7 +166,7 @@ def test_a_lister_reads_the_cache() -> None:
     lister = Lister(indexer, Pod)
     assert lister.get("n1", "a").metadata.name == "a"
     names = [[p.metadata.name for p in found] for found in (
-        lister.list(), lister.list("n1"), lister.list("n2", HasApp()), lister.list("", HasApp()),
+        lister.list(), lister.list("n1"), lister.list("n2", HAS_APP), lister.list("", HAS_APP),
         lister.list("n3"),
     )]  # fmt: skip
     assert names == [["a", "b", "c"], ["a", "b"], ["c"], ["a", "c"], []]

@@ -183,7 +183,7 @@ def test_a_relist_is_atomic_for_who_reads_the_cache() -> None:
         seen.append([p.metadata.name for p in rig.informer.indexer.list()])
 
     rig.informer.add_event_handler(None, look, look)
-    rig.informer.add_event_handler(on_add=lambda obj, initial: initial or look())
+    rig.informer.add_event_handler(on_add=lambda obj, initial: None if initial else look())
     rig.miss()
     rig.server.drop(pod("a"))
     rig.server.put(pod("c"))
@@ -305,7 +305,8 @@ def test_indexes_can_join_before_and_after_the_start() -> None:
 def test_one_informer_a_kind_and_one_watch() -> None:
     rig = Rig(watch_list=False)
     assert rig.factory.informer(Pod) is rig.informer
-    assert rig.factory.informer(Node) is not rig.informer
+    others: object = rig.factory.informer(Node)
+    assert others is not rig.informer
     for _ in range(5):
         rig.subscribe()
     rig.start()
@@ -432,11 +433,12 @@ def test_the_delta_queue_gathers_by_object() -> None:
 
 def test_of_two_deletions_in_a_row_the_better_one_stays() -> None:
     a = pod("a")
-    for first, second, kept in [
+    pairs: list[tuple[Pod | Tombstone[Pod], ...]] = [
         (a, Tombstone("ns/a", a), a),
         (Tombstone("ns/a", a), a, a),
         (Tombstone("ns/a", a), Tombstone("ns/a", a), Tombstone("ns/a", a)),
-    ]:
+    ]
+    for first, second, kept in pairs:
         fifo: DeltaFIFO[Pod] = DeltaFIFO(Indexer())
         fifo.add("Deleted", first)
         fifo.add("Deleted", second)

@@ -143,7 +143,11 @@ class World:
 
     def have(self, *objects: Any) -> World:
         for obj in objects:
-            caches = {Deployment: self.deployments, ReplicaSet: self.sets, Pod: self.pods}
+            caches: dict[type, Cache[Any]] = {
+                Deployment: self.deployments,
+                ReplicaSet: self.sets,
+                Pod: self.pods,
+            }
             caches[type(obj)].indexer.add(obj)
         return self
 
@@ -378,7 +382,9 @@ def test_a_set_that_the_cache_does_not_have_is_waited_for() -> None:
     assert w.statuses == []
 
 
-SECOND = {"annotations": {REVISION: "2"}}  # of a Deployment whose status knows its new set
+SECOND: dict[str, Any] = {
+    "annotations": {REVISION: "2"}
+}  # of a Deployment whose status knows its new set
 
 
 def test_a_refused_step_up_fails_the_sync_a_refused_step_down_does_not() -> None:

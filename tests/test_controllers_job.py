@@ -40,7 +40,7 @@ def cluster(
 
 
 def status(c: Cluster, name: str = "batch") -> Any:
-    return c.object(f"job/{name}").status  # type: ignore[attr-defined]
+    return c.object(f"job/{name}").status
 
 
 def held(c: Cluster, name: str = "batch") -> dict[str, str]:
@@ -55,7 +55,7 @@ def events(c: Cluster) -> list[str]:
 
 
 def pods(c: Cluster) -> list[Pod]:
-    return c.server.list(Pod, "default").items
+    return [*c.server.list(Pod, "default").items]
 
 
 # ---- the plain life of a Job
@@ -416,7 +416,7 @@ def test_every_pod_counts_once_whatever_happens(
     for _ in range(40):
         plant.pass_time(0)
         c.run_for(60)
-        if is_job_finished(c.object("job/batch")):  # type: ignore[arg-type]
+        if is_job_finished(c.object("job/batch")):
             break
     counted = status(c)
     made = len(created(c))

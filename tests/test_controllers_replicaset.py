@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Generic, cast
 
 import pytest
@@ -161,12 +162,14 @@ class World(Generic[W]):
     live: Any = None
 
     def __post_init__(self) -> None:
-        self.clock, self.trace = VirtualClock(START), Trace()
-        self.sets, self.pods = Cache(self.kind.type), Cache(Pod)
+        self.clock = VirtualClock(START)
+        self.trace = Trace()
+        self.sets: Cache[W] = Cache(self.kind.type)
+        self.pods: Cache[Pod] = Cache(Pod)
         self.sets.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
         self.pods.add_indexers({POD_CONTROLLER_INDEX: index_by_pod_controller})
         self.queue: RateLimitingQueue[str] = RateLimitingQueue("q", clock=self.clock)
-        self.rsc = ReplicaSetController(
+        self.rsc: ReplicaSetController[W] = ReplicaSetController(
             kind=self.kind,
             client=cast(Client, self),
             pod_control=self,
@@ -176,7 +179,7 @@ class World(Generic[W]):
             queue=self.queue,
             expectations=UIDTrackingControllerExpectations(self.clock, trace=self.trace),
             consistency=ConsistencyStore(
-                {name: lambda name=name: self.read[name] for name in self.read}  # type: ignore[misc]
+                {name: partial(self.read.__getitem__, name) for name in self.read}
             ),
             clock=self.clock,
             burst_replicas=self.burst,

@@ -518,7 +518,7 @@ def test_no_share_goes_the_wrong_way_and_growth_adds_up(
 def test_the_only_set_with_pods_or_the_latest_is_scaled_alone() -> None:
     def name(new: ReplicaSet | None, *old: ReplicaSet) -> str | None:
         found = find_active_or_latest(new, old)
-        return found and found.metadata.name
+        return None if found is None else found.metadata.name
 
     new = replica_set(0, age=1)
     assert name(None) is None

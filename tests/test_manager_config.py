@@ -357,7 +357,8 @@ def test_names_become_canonical_and_ranges_are_taken_apart() -> None:
 
 def test_who_may_ask_matters_only_with_a_server() -> None:
     made = config()
-    assert made.secure_serving is made.authentication is made.authorization is None
+    parts = (made.secure_serving, made.authentication, made.authorization)
+    assert parts == (None, None, None)
     served = new_config(_with_port("--authorization-always-allow-paths=/x"), now=NOW)
     assert served.authentication is not None and served.authorization is not None
     assert served.authorization.always_allow_paths == ["/x"]

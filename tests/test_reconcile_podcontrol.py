@@ -129,7 +129,7 @@ def test_no_pod_without_a_full_controller_reference(change: dict[str, Any], mess
     ref = replace(new_controller_ref(WEB), **change)
     with pytest.raises(ValueError, match=message):
         asyncio.run(fake.control().create_pods("ns", TEMPLATE, WEB, ref))
-    assert fake.calls == fake.events == []
+    assert not fake.calls and not fake.events
 
 
 def test_no_pod_without_labels() -> None:
@@ -138,7 +138,7 @@ def test_no_pod_without_labels() -> None:
         asyncio.run(
             fake.control().create_pods("ns", PodTemplateSpec(), WEB, new_controller_ref(WEB))
         )
-    assert fake.calls == fake.events == []
+    assert not fake.calls and not fake.events
 
 
 def test_deletion_is_told() -> None:

@@ -122,6 +122,6 @@ def test_finalizers_come_and_go_with_the_owner() -> None:
     refs = manager(log)
     refs.finalizers = ("batch.kubernetes.io/job-tracking",)
     claim(refs, [pod("a", "x"), pod("b", "y", "uid-r")])
-    bodies = {name: body.get("metadata") for name, body in log}
+    bodies: dict[str, Any] = {name: body.get("metadata") for name, body in log}
     assert bodies["a"]["finalizers"] == ["batch.kubernetes.io/job-tracking"]
     assert bodies["b"]["$deleteFromPrimitiveList/finalizers"] == list(refs.finalizers)

@@ -32,7 +32,7 @@ def ended(manifest: dict[str, Any], seed: int = 0, image: str = "") -> EndState:
 
 
 @pytest.mark.parametrize("manifest", [deployment(3), JOB])
-def test_what_the_server_makes_up_does_not_count(manifest: str) -> None:
+def test_what_the_server_makes_up_does_not_count(manifest: dict[str, Any]) -> None:
     first, second = ended(manifest, 0), ended(manifest, 1)
     assert first == second
     assert differences(first, second) == []

@@ -22,7 +22,8 @@ def pod(name: str = "web-1", *, image: str = "app:1", **meta: Any) -> Pod:
 
 
 def test_an_empty_profile_has_the_documented_defaults() -> None:
-    for empty in (None, {}):
+    nothing: list[dict[str, Any] | None] = [None, {}]
+    for empty in nothing:
         profile = parse_profile(empty)
         assert profile.gap == 0
         assert profile.default == Behaviour(

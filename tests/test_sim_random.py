@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import given, settings
@@ -77,7 +77,7 @@ trouble = st.sampled_from(["neverReady", "neverStart", "neverSchedule"])
 
 def kubelet(draw: st.DrawFn, *, ending: bool) -> Raw:
     """What pods do: those of Jobs end; a few are in trouble."""
-    odd = [
+    odd: list[Raw] = [
         {"match": {"index": draw(st.integers(1, 6))}, **({"exit": draw(exits)} if ending else {})}
         for _ in range(draw(st.integers(0, 2)))
     ]
@@ -111,11 +111,19 @@ LAG = {"fault": "watchLag", "resource": "pods", "seconds": 0.05}
 """Pods come so late that only expectations keep a controller from creating them again."""
 
 
+Make = Callable[..., Raw]
+SPECS: dict[Make, st.SearchStrategy[Raw]] = {
+    job: jobs,
+    deployment: deployments,
+    replica_set: sets,
+}
+
+
 @st.composite
 def scenarios(draw: st.DrawFn) -> Raw:
     """One or two objects of a kind, odd pods, and what a user does meanwhile."""
-    make = draw(st.sampled_from([job, deployment, deployment, replica_set]))
-    spec = {job: jobs, deployment: deployments, replica_set: sets}[make]
+    make = draw(st.sampled_from([*SPECS]))
+    spec = SPECS[make]
     objects = [make(name=f"web-{n}", **draw(spec)) for n in range(draw(st.integers(1, 2)))]
     at, actions = 1.0, []
     for _ in range(draw(st.integers(0, 4))):

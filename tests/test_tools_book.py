@@ -12,8 +12,7 @@ import msgspec
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
-from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat import NotebookNode, from_dict
 from sphinx.errors import ConfigError
 
 import kcm_lite
@@ -136,9 +135,10 @@ def test_output_that_the_kernel_cut_is_whole(page: str) -> None:
 
 def test_only_pieces_of_one_stream_that_follow_each_other_are_joined() -> None:
     def out(text: str, name: str = "stdout") -> NotebookNode:
-        return new_output("stream", name=name, text=text)
+        whole: NotebookNode = from_dict({"output_type": "stream", "name": name, "text": text})
+        return whole
 
-    plot = new_output("display_data", data={})
+    plot = from_dict({"output_type": "display_data", "data": {}, "metadata": {}})
     pieces = [out("a"), out("b"), out("c", "stderr"), out("d"), plot, out("e")]
     assert cells.join_streams(pieces) == [out("ab"), out("c", "stderr"), out("d"), plot, out("e")]
     assert cells.join_streams([]) == []
@@ -329,7 +329,7 @@ def test_the_reference_has_every_module() -> None:
 def test_a_struct_is_shown_by_its_fields_whatever_they_are_annotated_with() -> None:
     class Thing(msgspec.Struct, kw_only=True):
         name: str
-        kind: "no_such_name"  # noqa: F821
+        kind: "no_such_name"  # type: ignore[name-defined]  # noqa: F821
         size: int = 3
         labels: dict[str, str] = msgspec.field(default_factory=dict)
         last: str
@@ -341,7 +341,7 @@ def test_a_struct_is_shown_by_its_fields_whatever_they_are_annotated_with() -> N
 
 @pytest.mark.parametrize(("value", "hidden"), [(5, False), (["a long entry"] * 9, True)])
 def test_a_constant_shows_a_value_that_fits_into_a_line(value: object, hidden: bool) -> None:
-    documenter = reference.ConstantDocumenter.__new__(reference.ConstantDocumenter)
+    documenter: Any = reference.ConstantDocumenter.__new__(reference.ConstantDocumenter)
     documenter.object = value
     documenter.analyzer = None
     documenter.directive = None

@@ -92,13 +92,18 @@ def test_numbers_slide_unless_told_otherwise(values: Any, kind: str) -> None:
 
 def test_labels_units_and_names() -> None:
     seen: list[object] = []
+
+    def readout(slow_start: Any, base_delay: Any) -> str:
+        seen.append((slow_start, base_delay))
+        return ""
+
     explorer = Explorer(
         None,
         {
             "slow_start": Control({"off": None, "on": 1}, label="Slow start"),
             "base_delay": Control([5, 10], unit="ms"),
         },
-        readout=lambda slow_start, base_delay: str(seen.append((slow_start, base_delay))),
+        readout=readout,
     )
     slow_start, base_delay = explorer.static_spec()["controls"]
     assert (slow_start["label"], slow_start["options"]) == ("Slow start", ["off", "on"])

@@ -293,8 +293,8 @@ def _pods(
         gone = kind == "DELETED"
         if (meta.deletion_timestamp is not None or gone) and "deletionRequested" not in p:
             requests = [*deleters.get(meta.name, ()), *deleters.get("*", ())]
-            who = [agent for at, agent in requests if at <= t + 0.05]
-            p["deletionRequested"], p["deletedBy"] = tenth, who[0] if who else None
+            known = [agent for at, agent in requests if at <= t + 0.05]
+            p["deletionRequested"], p["deletedBy"] = tenth, known[0] if known else None
             previous = current.get(uid, pod)
             p["atDeletion"] = _at_deletion(previous, current, names, t + offset)
         if gone:

@@ -78,7 +78,8 @@ def read(raw: dict[str, Any]) -> Object:
     if (raw["apiVersion"], raw["kind"]) not in BY_KIND:
         raise Skip("kind not in the scheme")
     obj = decode(raw)
-    return STRATEGIES[type(obj)].default(obj)
+    defaulted: Object = STRATEGIES[type(obj)].default(obj)
+    return defaulted
 
 
 def other(error: DecodeError) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def trace(given: dict[str, Any]) -> Any:
         return new_leader_elector(config, clock)
 
     def seconds(time: datetime | None) -> float | None:
-        return time and (time - start).total_seconds()
+        return None if time is None else (time - start).total_seconds()
 
     electors = {name: elector(name) for name in wires}
     results = []
