@@ -105,12 +105,12 @@ def _deployment(cluster: Cluster, course: Course, end: float, settled: bool) -> 
     points = course.window(end)
     numbers = _numbers(course, points, stop)
     facts += _sizes(d, points, numbers)
-    if (short := _short(course)) is not None:
+    if (short := _short(course, end)) is not None:
         numbers["short"] = short
         again = "the end" if short["to"] is None else stamp(short["to"])
         facts.append(
-            f"later only {short['available']} of {short['wanted']} available "
-            f"(fewer than wanted from {stamp(short['from'])} to {again})"
+            f"later only {short['available']} of {short['wanted']} available (fewer than wanted "
+            f"for {_span(short['seconds'])} between {stamp(short['from'])} and {again})"
         )
     data = _data(d, state, why, course.changed, course.finished, seconds)
     data |= {"notAvailable": [pod.metadata.name for pod in missing], **numbers}
@@ -229,19 +229,21 @@ def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]
     }
 
 
-def _short(course: Course) -> dict[str, Any] | None:
-    """Return how many pods a finished rollout lost, from when, until it had all again."""
+def _short(course: Course, end: float) -> dict[str, Any] | None:
+    """Return how many pods a finished rollout lost, from when, until it had all for good."""
     after = [p for p in course.points if course.finished is not None and p.t > course.finished]
     short = [i for i, p in enumerate(after) if p.available < p.wanted]
     if not short:
         return None
     least = min((after[i] for i in short), key=lambda p: p.available - p.wanted)
-    again = next((p.t for p in after[short[-1] + 1 :]), None)
+    times = [*(p.t for p in after), end]
+    again = times[short[-1] + 1] if short[-1] + 1 < len(after) else None
     return {
         "available": least.available,
         "wanted": least.wanted,
         "from": after[short[0]].t,
         "to": again,
+        "seconds": round(sum(times[i + 1] - times[i] for i in short), 3),
     }
 
 
