@@ -122,7 +122,7 @@ SPECS: dict[Make, st.SearchStrategy[Raw]] = {
 @st.composite
 def scenarios(draw: st.DrawFn) -> Raw:
     """One or two objects of a kind, odd pods, and what a user does meanwhile."""
-    make = draw(st.sampled_from([*SPECS]))
+    make = draw(st.sampled_from([*SPECS, deployment]))
     spec = SPECS[make]
     objects = [make(name=f"web-{n}", **draw(spec)) for n in range(draw(st.integers(1, 2)))]
     at, actions = 1.0, []
@@ -136,7 +136,7 @@ def scenarios(draw: st.DrawFn) -> Raw:
 
 
 @given(scenarios())
-@settings(max_examples=150)
+@settings(max_examples=200)
 def test_controllers_keep_their_promises_whatever_a_user_does(raw: Raw) -> None:
     parsed = scenario(**raw)
     cluster = cluster_of(parsed, detail=False)
