@@ -14,7 +14,8 @@ from kcm_lite.apiserver.transport import InMemoryTransport
 from kcm_lite.client.clientset import Client
 from kcm_lite.client.informer import SharedInformerFactory
 from kcm_lite.clock import VirtualClock
-from kcm_lite.controllers.garbagecollector import NAME, GarbageCollector, new_garbage_collector, run
+from kcm_lite.controllers.garbageattempts import NAME, GarbageCollector
+from kcm_lite.controllers.garbagecollector import new_garbage_collector, run
 from kcm_lite.trace import ApiWrite, Trace
 
 

@@ -19,6 +19,7 @@ from kcm_lite.clock import Clock
 from kcm_lite.controllers import (
     deployment,
     deployment_types,
+    garbageattempts,
     garbagecollector,
     garbagedump,
     job,
@@ -172,7 +173,7 @@ def build_ttl_after_finished(context: ControllerContext) -> Run:
 
 def build_garbage_collector(context: ControllerContext) -> Run:
     """Build the garbage collector."""
-    client = context.client_for(garbagecollector.NAME)
+    client = context.client_for(garbageattempts.NAME)
     collector = garbagecollector.new_garbage_collector(
         client, context.informers, context.clock, **told(context)
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from kcm_lite.api.meta import controller_of
 from kcm_lite.api.scheme import BY_TYPE
-from kcm_lite.controllers import garbagecollector, replication
+from kcm_lite.controllers import garbageattempts, replication
 from kcm_lite.controllers.context import CONTROLLERS
 from kcm_lite.sim.check import (
     Check,
@@ -30,7 +30,7 @@ PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 COLLECTOR = "garbage-collector-controller"
 CONTROLLER_AGENTS = {
     **{name: name for name in CONTROLLERS},
-    COLLECTOR: garbagecollector.NAME,
+    COLLECTOR: garbageattempts.NAME,
     "replicationcontroller-controller": replication.REPLICATION_CONTROLLER.agent,
 }
 """The controllers by the names that ``--controllers`` knows, with their user agents."""

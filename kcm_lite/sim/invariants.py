@@ -20,7 +20,7 @@ from kcm_lite.api.batch import TRACKING_FINALIZER, Job, is_condition_true, is_in
 from kcm_lite.api.core import Pod, ReplicationController
 from kcm_lite.api.meta import Object, controller_of
 from kcm_lite.controllers.deployment_types import AGENT as DEPLOYMENT
-from kcm_lite.controllers.garbagecollector import NAME as COLLECTOR
+from kcm_lite.controllers.garbageattempts import NAME as COLLECTOR
 from kcm_lite.controllers.job_indexes import completion_index, has_index, parse_indexes
 from kcm_lite.controllers.job_pods import has_valid_index
 from kcm_lite.controllers.job_policies import match_pod_failure_policy
