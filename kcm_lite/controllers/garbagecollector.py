@@ -36,14 +36,13 @@ from kcm_lite.controllers.garbagegraph import (
 from kcm_lite.reconcile.worker import start_workers
 from kcm_lite.trace import Trace
 
-# %% book/11a_garbage_collection.ipynb#6b0c1f7a
+# %% book/11a_garbage_collection.ipynb#c40d744a
 SYNC_ERRORS = (
     "garbagecollector_controller_resources_sync_error_total",
     "Number of garbage collector resources sync errors",
 )
 
 
-# %% book/11a_garbage_collection.ipynb#c40d744a
 def new_garbage_collector(
     client: Client,
     informers: SharedInformerFactory,
