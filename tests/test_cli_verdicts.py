@@ -607,19 +607,19 @@ def test_actions_are_done_in_the_order_of_their_times(ask: Any) -> None:
 def test_a_run_goes_on_until_a_fault_has_done_its_harm(ask: Any) -> None:
     code, out, _, data = ask(deployment(10), "--do", "nodeDeath, node: 1")
     assert code == 0
-    short = verdict(data)["short"]
+    short = verdict(data)["shortage"]
     assert (short["available"], short["wanted"], short["from"]) == (6, 10, 80.0)
     assert 380 < short["to"] < 383  # 350 s after the death its pods go, and others come
     assert short["seconds"] == pytest.approx(short["to"] - short["from"])
     last = "  later only 6 of 10 available (fewer than wanted for 302.0 s between 01:20.0 and 06:2"
     assert out.splitlines()[-1].startswith(last)
     _, out, _, data = ask(deployment(10), "--do", "nodeDeath, node: 1", "--until", "2m")
-    assert verdict(data)["short"]["to"] is None
+    assert verdict(data)["shortage"]["to"] is None
     assert out.splitlines()[-1].endswith("for 40.0 s between 01:20.0 and the end)")
     chaos = "podChaos, every: 20s, effect: delete, for: 3m"
     _, out, _, data = ask(deployment(10), "--do", chaos, "--all")
     assert out.count("fault: Pod/") == 8
-    short = verdict(data)["short"]  # eight times two seconds, not all the time between
+    short = verdict(data)["shortage"]  # eight times two seconds, not all the time between
     assert 8 * 2 <= short["seconds"] < 8 * 3 < short["to"] - short["from"]
     _, out, _, _ = ask(deployment(), "--do", "crashManager, restartAfter: 9", "--do", "restart")
     assert "00:39.0  fault: the manager starts" in out

@@ -105,12 +105,12 @@ def _deployment(cluster: Cluster, course: Course, end: float, settled: bool) -> 
     points = course.window(end)
     numbers = _numbers(course, points, stop)
     facts += _sizes(d, points, numbers)
-    if (short := _short(course, end)) is not None:
-        numbers["short"] = short
-        again = "the end" if short["to"] is None else stamp(short["to"])
+    if (lack := _shortage(course, end)) is not None:
+        numbers["shortage"] = lack
+        again = "the end" if lack["to"] is None else stamp(lack["to"])
         facts.append(
-            f"later only {short['available']} of {short['wanted']} available (fewer than wanted "
-            f"for {_span(short['seconds'])} between {stamp(short['from'])} and {again})"
+            f"later only {lack['available']} of {lack['wanted']} available (fewer than wanted "
+            f"for {_span(lack['seconds'])} between {stamp(lack['from'])} and {again})"
         )
     data = _data(d, state, why, course.changed, course.finished, seconds)
     data |= {"notAvailable": [pod.metadata.name for pod in missing], **numbers}
@@ -229,7 +229,7 @@ def _numbers(course: Course, points: list[Point], stop: float) -> dict[str, Any]
     }
 
 
-def _short(course: Course, end: float) -> dict[str, Any] | None:
+def _shortage(course: Course, end: float) -> dict[str, Any] | None:
     """Return how many pods a finished rollout lost, from when, until it had all for good."""
     after = [p for p in course.points if course.finished is not None and p.t > course.finished]
     short = [i for i, p in enumerate(after) if p.available < p.wanted]

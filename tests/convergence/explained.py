@@ -177,7 +177,8 @@ EXPLAINED: tuple[Explanation, ...] = (
         "end",
         r"^(\d+ x )?Pod[ /]",
         "Which pods are there at the end depends on which were created twice, and which of the "
-        "surplus went. Their number is the set's status.replicas, which is compared.",
+        "surplus went. How many a set has, and how a Job counts its pods, is in their status, and "
+        "that is compared.",
     ),
     Explanation(
         "other victims after an old view",
