@@ -66,7 +66,7 @@ class Caller:
             raise ValueError(f"burst must be at least 1, got {burst}")
         self.transport, self.clock, self.agent = transport, clock, agent
         self.qps, self.burst, self.metrics = qps, burst, metrics
-        self._bucket = TokenBucket(qps, burst, clock) if qps > 0 else None
+        self.bucket = TokenBucket(qps, burst, clock) if qps > 0 else None
 
     def call(self, verb: str, kind: type[Object], **rest: Any) -> Coroutine[Any, Any, Any]:
         """Wait for a token, send a request and return the answer; ``rest``: see `Request`.
@@ -76,29 +76,8 @@ class Caller:
             OSError: The server could not be reached.
         """
         request = Request(verb=verb, type=kind, agent=self.agent, **rest)
-        sent = self._send(request)
+        sent = send(self, request)
         return sent if self.metrics is None else timed(sent, verb, self.clock, self.metrics)
-
-    async def _send(self, request: Request) -> Any:
-        left, metrics = MAX_RETRIES, self.metrics
-        while True:
-            delay = self._bucket.reserve() if self._bucket is not None else 0.0
-            if self._bucket is not None and metrics is not None:
-                metrics.throttled(request.verb, delay)
-            if delay:
-                await self.clock.sleep(delay)
-            try:
-                if metrics is None:
-                    return await self.transport.call(request)
-                return await counted(self.transport, request, metrics)
-            except (StatusError, OSError) as error:
-                pause = pause_before_retry(request, error)
-                if not (left and pause):
-                    raise
-                if metrics is not None:
-                    metrics.retried(request.verb, code_of(error))
-            left -= 1
-            await self.clock.sleep(pause)
 
 
 # %% book/90_clients_events_metrics.ipynb#cdea56e2
@@ -142,6 +121,30 @@ async def timed(
         return await sent
     finally:
         metrics.took(verb, round(clock.time() - start, 9))
+
+
+# %% book/90_clients_events_metrics.ipynb#c3d1e9b2
+async def send(caller: Caller, request: Request) -> Any:
+    """Send a request when there is a token for it, and again when the server asks for that."""
+    left, metrics = MAX_RETRIES, caller.metrics
+    while True:
+        delay = caller.bucket.reserve() if caller.bucket is not None else 0.0
+        if caller.bucket is not None and metrics is not None:
+            metrics.throttled(request.verb, delay)
+        if delay:
+            await caller.clock.sleep(delay)
+        try:
+            if metrics is None:
+                return await caller.transport.call(request)
+            return await counted(caller.transport, request, metrics)
+        except (StatusError, OSError) as error:
+            pause = pause_before_retry(request, error)
+            if not (left and pause):
+                raise
+            if metrics is not None:
+                metrics.retried(request.verb, code_of(error))
+        left -= 1
+        await caller.clock.sleep(pause)
 
 
 # %% book/90_clients_events_metrics.ipynb#a1a564e8

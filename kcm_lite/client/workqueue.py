@@ -276,7 +276,7 @@ class WorkQueue(BlockingQueue[T]):
             self._watch = _Watch(name, clock, trace, metrics)
 
 
-# %% book/06_work_queue.ipynb#c57fc4cd
+# %% book/06_work_queue.ipynb#e58b20f3
 class DelayingQueue(WorkQueue[T]):
     """A work queue that takes keys for later.
 

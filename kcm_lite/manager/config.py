@@ -40,7 +40,7 @@ from kcm_lite.manager.registry import KNOWN_NAMES
 from kcm_lite.manager.validation import Names
 
 
-# %% book/02_options.ipynb#cba4893b
+# %% book/02_options.ipynb#d7a41c90
 @dataclass(frozen=True)
 class ClientConfig:
     """How clients talk to the API server.
