@@ -458,6 +458,7 @@ def test_the_page_has_the_verdict_and_its_pictures(ask: Any, tmp_path: Path) -> 
 # ---- bad input
 
 TWO = [deployment(), deployment(1, "api")]
+UNNAMED = {**deployment(), "metadata": {"generateName": "web-"}}
 SIDE = deployment()
 SIDE["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": "side:1"})
 
@@ -535,6 +536,8 @@ SIDE["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": 
         ([deployment()], ["--do", "pause, at: ["], '--do: got "pause, at: [", want an action, and'),
         ([deployment()], ["--do", "a}, {b"], '--do: got "a}, {b", want an action, and its keys'),
         (TWO, ["--do", "pause"], "--do: which workload? add --target, one of deployment/web, depl"),
+        ([UNNAMED], ["--do", "pause"], "--do pause: deployment/web- has no name yet"),
+        ([deployment()], ["--do", "pause, at: -1"], "--do pause.at: got -1, want seconds >= 0"),
         ([SERVICE], ["--do", "pause"], "--do: the manifests hold no workload"),
         ([{"id": "s", "until": 9}], ["--do", "undo"], "--do: is for plain manifests: a scenario"),
         (

@@ -35,13 +35,13 @@ End = float | None
 
 
 class Harm:
-    """A fault that has begun.
+    """One fault of a cluster: what it does, and what is still to come of it.
 
     Attributes:
         cluster: Whose.
         fault: What is wrong.
         number: Which of the cluster's faults it is.
-        plans: What is still to come of it.
+        plans: Its timers and tasks.
     """
 
     def __init__(self, cluster: Parts, fault: faults.Fault, number: int) -> None:

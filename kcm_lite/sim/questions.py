@@ -221,9 +221,14 @@ def _steps(target: Workload, questions: Questions, problems: list[Problem]) -> l
     ]
     if questions.scale is not None:
         steps.append(Step(at, "scale", {**about, "replicas": questions.scale}, "--scale"))
-    if steps and not target.metadata.name:
-        problems.append(Problem(steps[0].where, f"{name_of(target)} has no name yet"))
+    problems += _nameless(target, steps[0].where) if steps else []
     return steps
+
+
+def _nameless(target: Workload, where: str) -> list[Problem]:
+    """Return what is wrong with an action on a workload that the server is to name."""
+    text = f"{name_of(target)} has no name yet"
+    return [] if target.metadata.name else [Problem(where, text)]
 
 
 def _done(
@@ -240,6 +245,7 @@ def _done(
         action = ACTIONS.get(raw["do"])
         if action is not None and {"kind", "name"} <= {*action.required} - {*raw}:
             target = find_target(objects, questions, namespace)
+            problems += _nameless(target, f"--do {raw['do']}")
             raw |= {"kind": target.KIND, "name": target.metadata.name}
             if "namespace" in action.fields:
                 raw["namespace"] = target.metadata.namespace

@@ -72,16 +72,12 @@ def test_on_a_phone(phone: Watched, page_path: str) -> None:
 
 
 def test_sources_on_a_phone(phone: Watched, site: Path) -> None:
-    """The highlighted source of a module, which a reference links to: those with long lines."""
+    """The highlighted source of each module, which a reference links to."""
     paths = [path for path in built_pages(site) if path.startswith("_modules/")]
-    for path in sorted(paths, key=lambda path: longest_line(site / path), reverse=True)[:12]:
+    for path in paths:
         phone.page.goto(phone.origin + path)
         assert phone.page.evaluate(WIDTH) <= 380, path
     phone.check()
-
-
-def longest_line(page: Path) -> int:
-    return max(map(len, re.sub("<[^>]*>", "", page.read_text(encoding="utf-8")).splitlines()))
 
 
 @pytest.fixture
